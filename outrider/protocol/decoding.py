@@ -1,0 +1,239 @@
+"""What decoding one stream means: sampling, limits and the reason a stream ended.
+
+Values check themselves, so that every boundary that builds one has validated it. Each
+`from_proto` takes the message of `protos/outrider/v1/decoding.proto`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Self
+
+from outrider.protocol.errors import InvalidField, NotSupported
+from outrider.v1 import decoding_pb2
+
+MAX_TEMPERATURE = 100.0
+MIN_TEMPERATURE = 1e-5  # below this the division overflows fp32; the rule is then greedy
+MAX_SEED = 2**64 - 1
+MAX_NEW_TOKENS = 2**31 - 1
+MAX_STOP_TOKEN_IDS = 64
+MAX_TOKEN_ID = 2**31 - 1
+
+
+class FinishReason(Enum):
+    """Why a stream ended; the values are those of the proto enum."""
+
+    STOP = decoding_pb2.FINISH_REASON_STOP
+    LENGTH = decoding_pb2.FINISH_REASON_LENGTH
+
+    @classmethod
+    def from_proto(cls, value: "decoding_pb2.FinishReason") -> "FinishReason | None":
+        """None for UNSPECIFIED, which means "not ended"."""
+        return None if value == decoding_pb2.FINISH_REASON_UNSPECIFIED else cls(value)
+
+    @staticmethod
+    def to_proto(reason: "FinishReason | None") -> "decoding_pb2.FinishReason":
+        """UNSPECIFIED for None."""
+        return decoding_pb2.FINISH_REASON_UNSPECIFIED if reason is None else reason.value
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is drawn: temperature, then top_k, top_p and min_p, then keyed noise.
+
+    Args:
+        temperature: 0 (greedy) to 100. Values under 1e-5 are greedy.
+        top_p: Above 0, to 1 (off).
+        top_k: Number of tokens kept; 0 is off.
+        min_p: 0 (off) to 1.
+        seed: Key of the noise, 0 to 2**64 - 1.
+
+    Raises:
+        InvalidField: A value is out of range or not finite; the field names it.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_range("sampling.temperature", self.temperature, 0.0, MAX_TEMPERATURE)
+        _check_range("sampling.top_p", self.top_p, 0.0, 1.0)
+        if self.top_p == 0.0:
+            raise InvalidField("sampling.top_p", "must be above 0 (1 turns it off), got 0")
+        _check_range("sampling.min_p", self.min_p, 0.0, 1.0)
+        _check_range("sampling.top_k", self.top_k, 0, 2**32 - 1)
+        _check_range("sampling.seed", self.seed, 0, MAX_SEED)
+
+    @property
+    def is_greedy(self) -> bool:
+        """True where the most likely token is taken without noise."""
+        return self.temperature < MIN_TEMPERATURE
+
+    @classmethod
+    def from_proto(cls, proto: decoding_pb2.Sampling) -> Self:
+        """Reads and checks; absent fields take the defaults.
+
+        Raises:
+            InvalidField: As for the class.
+            NotSupported: A penalty or a logit bias is set.
+        """
+        for name, neutral in (
+            ("repetition_penalty", 1.0),
+            ("presence_penalty", 0.0),
+            ("frequency_penalty", 0.0),
+        ):
+            if proto.HasField(name) and getattr(proto, name) != neutral:  # type: ignore[arg-type]
+                raise NotSupported(f"sampling.{name}", "is not supported by this version; leave it out")
+        if proto.logit_bias:
+            raise NotSupported("sampling.logit_bias", "is not supported by this version; leave it out")
+        return cls(
+            temperature=proto.temperature,
+            top_p=proto.top_p if proto.HasField("top_p") else 1.0,
+            top_k=proto.top_k,
+            min_p=proto.min_p,
+            seed=proto.seed,
+        )
+
+    def to_proto(self) -> decoding_pb2.Sampling:
+        """The message; every field is set."""
+        return decoding_pb2.Sampling(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeLimits:
+    """When one session ends, in token ids.
+
+    Args:
+        max_new_tokens: Most tokens after the prompt, 1 to 2**31 - 1.
+        stop_token_ids: The first generated one of these is the last token; up to 64.
+        ignore_eos: True: the target's end-of-sequence ids do not end the session.
+
+    Raises:
+        InvalidField: A value is out of range.
+    """
+
+    max_new_tokens: int
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        _check_range("limits.max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
+        if len(self.stop_token_ids) > MAX_STOP_TOKEN_IDS:
+            raise InvalidField(
+                "limits.stop_token_ids",
+                f"at most {MAX_STOP_TOKEN_IDS} ids, got {len(self.stop_token_ids)}",
+            )
+
+    @classmethod
+    def from_proto(cls, proto: decoding_pb2.DecodeLimits) -> Self:
+        """Reads and checks.
+
+        Raises:
+            InvalidField: As for the class.
+        """
+        return cls(proto.max_new_tokens, tuple(proto.stop_token_ids), proto.ignore_eos)
+
+    def to_proto(self) -> decoding_pb2.DecodeLimits:
+        """The message."""
+        return decoding_pb2.DecodeLimits(
+            max_new_tokens=self.max_new_tokens,
+            stop_token_ids=self.stop_token_ids,
+            ignore_eos=self.ignore_eos,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """What a request asks of the draft worker; None leaves the choice to the worker.
+
+    Args:
+        method: Draft method, or "" for the worker's default.
+        parallel_degree: Children considered per node, 1 to 64.
+        max_nodes: Most nodes of a tree, the root included, at least 1.
+        depth: Most drafted tokens on one path, at least 1.
+        disabled: True: plain decoding.
+
+    Raises:
+        InvalidField: A value is out of range.
+    """
+
+    method: str = ""
+    parallel_degree: int | None = None
+    max_nodes: int | None = None
+    depth: int | None = None
+    disabled: bool = False
+
+    def __post_init__(self) -> None:
+        _check_optional("speculation.parallel_degree", self.parallel_degree, 64)
+        _check_optional("speculation.max_nodes", self.max_nodes, 1024)
+        _check_optional("speculation.depth", self.depth, 64)
+
+    @classmethod
+    def from_proto(cls, proto: decoding_pb2.Speculation) -> Self:
+        """Reads and checks.
+
+        Raises:
+            InvalidField: As for the class.
+            NotSupported: validation_threshold is below 1.
+        """
+        if proto.HasField("validation_threshold") and proto.validation_threshold != 1.0:
+            raise NotSupported(
+                "speculation.validation_threshold",
+                f"only 1 (lossless) is supported, got {proto.validation_threshold:g}",
+            )
+        return cls(
+            method=proto.method,
+            parallel_degree=proto.parallel_degree if proto.HasField("parallel_degree") else None,
+            max_nodes=proto.max_nodes if proto.HasField("max_nodes") else None,
+            depth=proto.depth if proto.HasField("depth") else None,
+            disabled=proto.disabled,
+        )
+
+    def to_proto(self) -> decoding_pb2.Speculation:
+        """The message; None stays absent."""
+        return decoding_pb2.Speculation(
+            method=self.method,
+            parallel_degree=self.parallel_degree,
+            max_nodes=self.max_nodes,
+            depth=self.depth,
+            disabled=self.disabled,
+        )
+
+
+def check_token_ids(field: str, token_ids: Sequence[int], vocab_size: int) -> None:
+    """Refuses ids outside the vocabulary.
+
+    Args:
+        field: Path of the field, for the error.
+        token_ids: Ids to check.
+        vocab_size: Ids must be in [0, vocab_size).
+
+    Raises:
+        InvalidField: Names the first offending index and id.
+    """
+    if not token_ids or (min(token_ids) >= 0 and max(token_ids) < vocab_size):
+        return
+    index, token_id = next(
+        (i, t) for i, t in enumerate(token_ids) if not 0 <= t < vocab_size
+    )
+    raise InvalidField(f"{field}[{index}]", f"must be from 0 to {vocab_size - 1}, got {token_id}")
+
+
+def _check_range(field: str, value: float, low: float, high: float) -> None:
+    if not (math.isfinite(value) and low <= value <= high):
+        raise InvalidField(field, f"must be from {low:g} to {high:g}, got {value:g}")
+
+
+def _check_optional(field: str, value: int | None, high: int) -> None:
+    if value is not None:
+        _check_range(field, value, 1, high)
