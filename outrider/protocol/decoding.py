@@ -28,12 +28,12 @@ class FinishReason(Enum):
     LENGTH = decoding_pb2.FINISH_REASON_LENGTH
 
     @classmethod
-    def from_proto(cls, value: "decoding_pb2.FinishReason") -> "FinishReason | None":
+    def from_proto(cls, value: "decoding_pb2.FinishReason.ValueType") -> "FinishReason | None":
         """None for UNSPECIFIED, which means "not ended"."""
         return None if value == decoding_pb2.FINISH_REASON_UNSPECIFIED else cls(value)
 
     @staticmethod
-    def to_proto(reason: "FinishReason | None") -> "decoding_pb2.FinishReason":
+    def to_proto(reason: "FinishReason | None") -> "decoding_pb2.FinishReason.ValueType":
         """UNSPECIFIED for None."""
         return decoding_pb2.FINISH_REASON_UNSPECIFIED if reason is None else reason.value
 

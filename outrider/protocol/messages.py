@@ -1,0 +1,283 @@
+"""The messages between a draft and a verify worker, filed by who receives them.
+
+Frozen values that check what can be checked without knowing the session; the wire form is in
+`codec.py`, the rules of the conversation in `session.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
+from outrider.protocol.errors import InvalidField
+from outrider.protocol.token_tree import TokenTree
+from outrider.v1 import speculation_pb2 as pb
+
+PROTOCOL_VERSION = 1
+ID_BYTES = 16
+MAX_UINT32 = 2**32 - 1
+
+
+class FaultCode(Enum):
+    """Kinds of refusal; the values are those of the proto enum."""
+
+    BAD_FRAME = pb.FAULT_CODE_BAD_FRAME
+    VERSION = pb.FAULT_CODE_VERSION
+    FINGERPRINT_MISMATCH = pb.FAULT_CODE_FINGERPRINT_MISMATCH
+    INVALID_TREE = pb.FAULT_CODE_INVALID_TREE
+    INVALID_ARGUMENT = pb.FAULT_CODE_INVALID_ARGUMENT
+    SESSION_GONE = pb.FAULT_CODE_SESSION_GONE
+    RESOURCE_EXHAUSTED = pb.FAULT_CODE_RESOURCE_EXHAUSTED
+    NON_FINITE_LOGITS = pb.FAULT_CODE_NON_FINITE_LOGITS
+    INTERNAL = pb.FAULT_CODE_INTERNAL
+    HELLO_REQUIRED = pb.FAULT_CODE_HELLO_REQUIRED
+
+
+# ---- both ways
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The sender's own loop has turned `progress` times; ZMTP's pings only show its I/O thread."""
+
+    boot_id: bytes
+    progress: int
+
+
+# ---- received by the verify worker
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who asks. An empty fingerprint or a vocabulary of 0 fits any target."""
+
+    boot_id: bytes
+    protocol_version: int = PROTOCOL_VERSION
+    tokenizer_fingerprint: str = ""
+    vocab_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """One placement of a session.
+
+    Args:
+        session_id: 16 bytes.
+        epoch: Number of the placement, from 0.
+        token_ids: Prompt and already committed ids; the last one is the first root.
+        prompt_length: How many of `token_ids` are the prompt, at least 1.
+        sampling: How tokens are drawn.
+        limits: When the session ends; `max_new_tokens` counts from the end of the prompt.
+        wants_log_probs: True: verdicts carry log-probabilities.
+        traceparent: W3C trace context, or "".
+
+    Raises:
+        InvalidField: A length is out of range.
+    """
+
+    session_id: bytes
+    epoch: int
+    token_ids: tuple[int, ...]
+    prompt_length: int
+    sampling: Sampling
+    limits: DecodeLimits
+    wants_log_probs: bool = False
+    traceparent: str = ""
+
+    def __post_init__(self) -> None:
+        _check_session_id(self.session_id)
+        if not 1 <= self.prompt_length <= len(self.token_ids):
+            raise InvalidField(
+                "prompt_length",
+                f"must be from 1 to {len(self.token_ids)} token_ids, got {self.prompt_length}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeTree:
+    """One round's candidates; `tree.token_ids[0]` repeats the last committed token."""
+
+    session_id: bytes
+    epoch: int
+    round: int
+    tree: TokenTree
+
+    def __post_init__(self) -> None:
+        _check_session_id(self.session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """Forget the session; not answered."""
+
+    session_id: bytes
+    epoch: int
+
+    def __post_init__(self) -> None:
+        _check_session_id(self.session_id)
+
+
+# ---- received by the draft worker
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """Measured time of the target's forward pass by its rows.
+
+    Args:
+        rows: Rising row counts, at least one, the first being 1.
+        micros: Microseconds for each.
+
+    Raises:
+        InvalidField: The points are empty, out of order or not positive.
+    """
+
+    rows: tuple[int, ...]
+    micros: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        rises = all(a < b for a, b in zip(self.rows, self.rows[1:], strict=False))
+        if not self.rows or len(self.rows) != len(self.micros) or not rises:
+            raise InvalidField("cost_table", "needs rising row counts with one time each")
+        if min(self.rows) < 1 or min(self.micros) < 1:
+            raise InvalidField("cost_table", "rows and times must be at least 1")
+
+    def micros_at(self, rows: int) -> float:
+        """Time of `rows` rows, microseconds: linear between points and beyond the last two."""
+        points = list(zip(self.rows, self.micros, strict=True))
+        if rows <= points[0][0] or len(points) == 1:
+            return float(points[0][1])
+        after = next((i for i, (r, _) in enumerate(points) if r >= rows), len(points) - 1)
+        (low_rows, low), (high_rows, high) = points[after - 1], points[after]
+        return low + (high - low) * (rows - low_rows) / (high_rows - low_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDescription:
+    """What a verify worker serves and the limits a peer must keep.
+
+    Args:
+        model: Name of the target.
+        target_fingerprint: Hash over its weights.
+        tokenizer_fingerprint: Hash over its tokenizer, or "".
+        vocab_size: Token ids are below this number.
+        context_limit: Most tokens of a session, prompt included.
+        eos_token_ids: End-of-sequence ids.
+        max_nodes: Most nodes of a tree, the root included.
+        max_depth: Most drafted tokens on one path.
+    """
+
+    model: str
+    target_fingerprint: str
+    tokenizer_fingerprint: str
+    vocab_size: int
+    context_limit: int
+    eos_token_ids: tuple[int, ...]
+    max_nodes: int
+    max_depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class HelloAck:
+    """Who answers: sessions of another `boot_id` are gone."""
+
+    boot_id: bytes
+    target: TargetDescription
+    lease_ms: int
+    cost_table: CostTable
+    protocol_version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one round committed: the accepted path, then the bonus token.
+
+    Args:
+        session_id: 16 bytes.
+        epoch: Placement.
+        round: Round within the placement.
+        accepted_indices: Nodes of the surviving path without the root, top down.
+        bonus_token: The token the target adds; None where the session ended inside the path.
+        finish_reason: Set where the session ended with this round.
+        log_probs: One per committed token where wanted, else empty.
+        queue_us: Arrival to the start of the forward pass, microseconds.
+        verify_us: Forward pass and acceptance, microseconds.
+        batch_rows: Rows of the forward pass this round was part of.
+    """
+
+    session_id: bytes
+    epoch: int
+    round: int
+    accepted_indices: tuple[int, ...]
+    bonus_token: int | None
+    finish_reason: FinishReason | None = None
+    log_probs: tuple[float, ...] = ()
+    queue_us: int = 0
+    verify_us: int = 0
+    batch_rows: int = 0
+
+    def __post_init__(self) -> None:
+        _check_session_id(self.session_id)
+
+    def committed_tokens(self, tree: TokenTree) -> list[int]:
+        """Ids this verdict commits, given the tree it answers.
+
+        Raises:
+            InvalidField: The indices are no path down from the root of `tree`, or nothing is
+                committed.
+        """
+        parent = 0
+        for place, node in enumerate(self.accepted_indices):
+            if not 0 < node < len(tree) or tree.parents[node] != parent:
+                raise InvalidField(
+                    f"accepted_indices[{place}]", f"node {node} is no child of node {parent}"
+                )
+            parent = node
+        tokens = [tree.token_ids[node] for node in self.accepted_indices]
+        if self.bonus_token is not None:
+            tokens.append(self.bonus_token)
+        if not tokens:
+            raise InvalidField("accepted_indices", "a verdict commits at least one token")
+        return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A refusal: of one session where `session_id` is set, else of the message just sent."""
+
+    code: FaultCode
+    message: str
+    session_id: bytes = b""
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GoAway:
+    """No new sessions here; running ones go on."""
+
+    reason: str = field(default="")
+
+
+ToVerify = Hello | OpenSession | ProposeTree | CloseSession | Heartbeat
+ToDraft = HelloAck | Verdict | Fault | GoAway | Heartbeat
+Message = ToVerify | ToDraft
+
+
+def short_id(session_id: bytes) -> str:
+    """A session id as it stands in logs and spans."""
+    return session_id.hex()[:12]
+
+
+def check_lengths(field_name: str, values: Sequence[int], limit: int) -> None:
+    """Refuses a sequence longer than `limit`.
+
+    Raises:
+        InvalidField: Names the field and both numbers.
+    """
+    if len(values) > limit:
+        raise InvalidField(field_name, f"at most {limit} entries, got {len(values)}")
+
+
+def _check_session_id(session_id: bytes) -> None:
+    if len(session_id) != ID_BYTES:
+        raise InvalidField("session_id", f"must be {ID_BYTES} bytes, got {len(session_id)}")
