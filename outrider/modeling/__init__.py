@@ -1,0 +1,1 @@
+"""Networks: tensors in, tensors out. Never sockets, sessions or settings."""

@@ -1,0 +1,157 @@
+"""The target: any causal language model that `transformers` loads, over a KV pool of ours.
+
+The model's code is not changed: an attention function is registered, the ragged batch rides along
+as a keyword argument, and the model's own cache stays off.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
+
+from outrider.modeling.kv_pool import KvPool, LayerShape
+from outrider.modeling.ragged_attention import ATTENTION_NAME, LayerProbe
+from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
+
+FINGERPRINT_SAMPLES = 4096  # values of each tensor that enter the fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What the checkpoint says of itself.
+
+    Args:
+        vocab_size: Width of the logits.
+        context_limit: Positions the model was made for.
+        eos_token_ids: End-of-sequence ids.
+    """
+
+    vocab_size: int
+    context_limit: int
+    eos_token_ids: tuple[int, ...]
+
+
+class TargetModel:
+    """A loaded target with its pool; `allocate` comes before the first `forward`.
+
+    Args:
+        model: In evaluation mode, with the ragged attention function set.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        self._device = next(model.get_input_embeddings().parameters()).device
+        self._pool: KvPool | None = None
+        self.facts = _facts(model)
+        self.layers = self._probe()
+
+    @classmethod
+    def load(cls, source: str | Path, dtype: torch.dtype | str, device_map: str) -> "TargetModel":
+        """Loads safetensors from a folder or a hub name.
+
+        Args:
+            source: Folder or hub name.
+            dtype: Of the weights and the cache; "auto" is the checkpoint's.
+            device_map: "cpu", "cuda", "cuda:1", "auto" (spread over what is there), ...
+
+        Raises:
+            OSError: The files are not there, or are pickles only.
+        """
+        model = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=dtype,
+            device_map=None if device_map == "cpu" else device_map,
+            attn_implementation=ATTENTION_NAME,
+            use_safetensors=True,
+        )
+        model.eval()  # type: ignore[no-untyped-call]
+        return cls(model)
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Bytes of one KV row over all layers."""
+        return sum(layer.bytes_per_row for layer in self.layers)
+
+    def allocate(self, slot_count: int) -> None:
+        """Makes the pool.
+
+        Args:
+            slot_count: Rows, at least 1.
+        """
+        self._pool = KvPool(self.layers, slot_count)
+
+    @torch.inference_mode()
+    def forward(self, batch: RaggedBatch) -> Tensor:
+        """One pass; the rows' keys and values are stored in the pool.
+
+        Returns:
+            Logits `[num_logit_rows, vocab_size]`, raw, in the model's dtype.
+        """
+        assert self._pool is not None, "allocate comes first"
+        if len(batch.logit_rows):
+            return self._call(self._model, batch, self._pool, logits_to_keep=batch.logit_rows)
+        self._call(self._model.base_model, batch, self._pool)
+        return torch.empty(0, self.facts.vocab_size)
+
+    @torch.inference_mode()
+    def move_rows(self, sources: list[int], destinations: list[int]) -> None:
+        """Copies KV rows between slots in all layers, as if read before any is written."""
+        assert self._pool is not None, "allocate comes first"
+        if sources:
+            self._pool.move(sources, destinations)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over names, shapes and evenly spaced values of all weights."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self._model.state_dict().items()):
+            flat = tensor.detach().reshape(-1)
+            picked = flat[:: max(1, flat.numel() // FINGERPRINT_SAMPLES)].float().cpu().contiguous()
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            digest.update(picked.numpy().tobytes())
+        return digest.hexdigest()
+
+    def _probe(self) -> list[LayerShape]:
+        probe = LayerProbe()
+        batch = build_ragged_batch([SegmentRows([0], [-1], 0, range(1), 0)])
+        with torch.inference_mode():
+            self._call(self._model, batch, probe)
+        return [probe.layers[layer] for layer in sorted(probe.layers)]
+
+    def _call(
+        self,
+        module: Any,
+        batch: RaggedBatch,
+        kv_pool: KvPool | LayerProbe,
+        **options: Any,
+    ) -> Tensor:
+        output = module(
+            input_ids=batch.token_ids[None].to(self._device),
+            position_ids=batch.position_ids[None].to(self._device),
+            use_cache=False,
+            kv_pool=kv_pool,
+            ragged_batch=batch,
+            **options,
+        )
+        return output[0][0]  # type: ignore[no-any-return]
+
+
+def _facts(model: PreTrainedModel) -> TargetFacts:
+    config = model.config.get_text_config()
+    head = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    return TargetFacts(
+        vocab_size=int(head.weight.shape[0]),
+        context_limit=int(getattr(config, "max_position_embeddings", 0) or 2**31 - 1),
+        eos_token_ids=_eos_token_ids(model.generation_config, config),
+    )
+
+
+def _eos_token_ids(generation: GenerationConfig | None, config: Any) -> tuple[int, ...]:
+    for source in (generation, config):
+        eos = getattr(source, "eos_token_id", None)
+        if eos is not None:
+            return tuple(eos) if isinstance(eos, list | tuple) else (int(eos),)
+    return ()

@@ -1,0 +1,64 @@
+"""From logits to the target's own token: temperature, filters, keyed noise, argmax.
+
+The order is that of `transformers`: temperature, top_k, top_p, min_p. Ties go to the lowest id.
+"""
+
+import torch
+from torch import Tensor
+
+from outrider.modeling.noise import gumbel
+from outrider.protocol.decoding import Sampling
+
+
+def greedy_tokens(logits: Tensor) -> Tensor:
+    """The most likely token of each row, int64 `[num_rows]`, from logits `[num_rows, vocab_size]`."""
+    return logits.argmax(dim=-1)
+
+
+def sampled_token(logits: Tensor, sampling: Sampling, position: int) -> int:
+    """Draws one token.
+
+    Args:
+        logits: Finite, `[vocab_size]`.
+        sampling: With a temperature above 0.
+        position: Absolute position of the token drawn.
+
+    Returns:
+        A token id, a pure function of the arguments.
+    """
+    scores, token_ids = filtered_scores(logits, sampling)
+    best = (scores + gumbel(sampling.seed, position, token_ids)).argmax()
+    return int(token_ids[best])
+
+
+def filtered_scores(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
+    """The processed distribution, up to a constant, over the tokens that the filters keep.
+
+    Args:
+        logits: `[vocab_size]`.
+        sampling: With a temperature above 0.
+
+    Returns:
+        Unnormalised log-probabilities, float64 `[num_kept]`, and their ids, int64 `[num_kept]`.
+    """
+    scores = logits.double() / sampling.temperature
+    vocab_size = scores.shape[0]
+    if not (0 < sampling.top_k < vocab_size or sampling.top_p < 1.0 or sampling.min_p > 0.0):
+        return scores, torch.arange(vocab_size, device=scores.device)
+    scores, token_ids = scores.sort(descending=True, stable=True)
+    kept = vocab_size
+    if 0 < sampling.top_k < vocab_size:
+        kept = sampling.top_k
+    probs = scores[:kept].softmax(dim=0)
+    if sampling.top_p < 1.0:
+        mass_before = probs.cumsum(dim=0) - probs
+        kept = max(1, int((mass_before < sampling.top_p).sum()))
+        probs = probs[:kept]
+    if sampling.min_p > 0.0:
+        kept = int((probs >= sampling.min_p * probs[0]).sum())
+    return scores[:kept], token_ids[:kept]
+
+
+def log_prob(logits: Tensor, token_id: int) -> float:
+    """Log-probability of one token under raw logits `[vocab_size]`."""
+    return float(logits.double().log_softmax(dim=0)[token_id])
