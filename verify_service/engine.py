@@ -1,0 +1,295 @@
+"""The verify worker's rules: messages in, steps out, answers in, verdicts out.
+
+Pure: no sockets, no torch, no clock (times are arguments, in seconds). The worker's loop is
+
+    for arrival: engine.handle(...)         -> messages to send
+    engine.expire(now)                      -> silent peers lose their sessions
+    step = engine.plan()                    -> what to run, or None
+    answers = target.run(step.segments)
+    engine.finish(step, answers, timing)    -> rows to move, then messages to send
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from outrider.protocol import messages as m
+from outrider.protocol.channel import PeerId
+from verify_service.acceptance import walk
+from verify_service.commit import CommitPlan, plan_commit
+from verify_service.counters import Counters
+from verify_service.kv_blocks import KvBlocks
+from verify_service.peers import Peers
+from verify_service.scheduler import Share, plan_shares
+from verify_service.session_table import SessionTable, fault_of
+from verify_service.sessions import VerifySession
+from verify_service.step import NonFiniteLogits, Segment, TargetTokens
+
+Outgoing = tuple[PeerId, m.ToDraft]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass: each session with the rows it runs."""
+
+    sessions: list[VerifySession]
+    segments: list[Segment]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the pass."""
+        return sum(len(segment.token_ids) for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a step started and ended, seconds."""
+
+    started: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One session's round, for whoever traces it."""
+
+    session: VerifySession
+    verdict: m.Verdict
+
+
+@dataclass(slots=True)
+class Finished:
+    """What a finished step asks of the worker: first move the rows, then send the messages."""
+
+    move_sources: list[int] = field(default_factory=list)
+    move_destinations: list[int] = field(default_factory=list)
+    outgoing: list[Outgoing] = field(default_factory=list)
+    decided: list[Decided] = field(default_factory=list)
+
+
+class VerifyEngine:
+    """All peers and sessions of one verify worker.
+
+    Args:
+        identity: What `Hello` is answered with.
+        blocks: The KV pool's blocks.
+        token_budget: Most rows of a step.
+    """
+
+    def __init__(self, identity: m.HelloAck, blocks: KvBlocks, token_budget: int) -> None:
+        self.identity = identity
+        self.blocks = blocks
+        self.counters = Counters()
+        self.sessions = SessionTable(identity.target, blocks, self.counters)
+        self.peers = Peers(identity)
+        self._token_budget = token_budget
+        self._is_draining = False
+
+    # ---- messages
+
+    def handle(self, peer: PeerId, message: m.Message, now: float) -> list[Outgoing]:
+        """Takes one message; the answers may be empty."""
+        answer: m.ToDraft | None = self.peers.hear(peer, message, now)
+        if answer is None:
+            match message:
+                case m.Hello():
+                    answer = self.identity
+                case m.OpenSession():
+                    answer = self._open(peer, message)
+                case m.ProposeTree():
+                    answer = self.sessions.propose(peer, message, now)
+                case m.CloseSession():
+                    self.sessions.close(peer, message)
+        return [] if answer is None else [(peer, answer)]
+
+    def handle_bad_frame(self, peer: PeerId, problem: str) -> list[Outgoing]:
+        """Counts unreadable bytes; a peer that keeps sending them loses its sessions."""
+        self.counters.bad_frames += 1
+        answer = self.peers.strike(peer, problem)
+        if answer is None:
+            self.sessions.drop_peer(peer)
+            return []
+        return [(peer, answer)]
+
+    def expire(self, now: float) -> None:
+        """Frees the sessions of peers that have been silent for a lease."""
+        for peer in self.peers.expire(now):
+            self.counters.expired_leases += 1
+            self.sessions.drop_peer(peer)
+
+    def drain(self, reason: str) -> list[Outgoing]:
+        """Takes no new sessions from now on; the running ones go on."""
+        self._is_draining = True
+        return [(peer, m.GoAway(reason)) for peer in self.peers.welcome_peers()]
+
+    def audit(self) -> None:
+        """Recounts the pool.
+
+        Raises:
+            AssertionError: A block leaked or has two owners.
+        """
+        self.blocks.audit(session.table for session in self.sessions)
+
+    def _open(self, peer: PeerId, message: m.OpenSession) -> m.Fault | None:
+        if self._is_draining:
+            text = "this verify worker is shutting down; try another one"
+            return fault_of(message, m.FaultCode.RESOURCE_EXHAUSTED, text)
+        return self.sessions.open(peer, message)
+
+    # ---- steps
+
+    @property
+    def waiting(self) -> list[VerifySession]:
+        """Sessions with rows to run, the longest-waiting first."""
+        waiting = [session for session in self.sessions if session.tree or session.missing_rows]
+        return sorted(waiting, key=lambda session: (session.waiting_since, session.age))
+
+    def plan(self) -> Step | None:
+        """The next step, its rows reserved; None where nothing can run."""
+        waiting = self.waiting
+        shares = plan_shares([session.demand() for session in waiting], self._token_budget)
+        # The oldest reserves first: whatever it needs it can take from younger ones, so it always
+        # gets on, and so in turn does everybody.
+        shares.sort(key=lambda share: waiting[share.index].age)
+        step = Step([], [])
+        preempted: list[VerifySession] = []
+        for share in shares:
+            session = waiting[share.index]
+            if session not in preempted and self._reserve(session, share, step, preempted):
+                step.sessions.append(session)
+                step.segments.append(_segment(session, share))
+        return step if step.segments else None
+
+    def finish(
+        self, step: Step, answers: Sequence[TargetTokens | None], timing: Timing
+    ) -> Finished:
+        """Commits a step that has run; sessions that ended are gone afterwards."""
+        finished = Finished()
+        for session, segment, tokens in zip(step.sessions, step.segments, answers, strict=True):
+            if segment.tree_start is None or tokens is None:
+                session.cached_rows += len(segment.token_ids)
+                continue
+            session.cached_rows += segment.tree_start
+            try:
+                self._decide(session, tokens, timing, step.num_rows, finished)
+            except NonFiniteLogits as error:
+                fault = fault_of(session.opened, m.FaultCode.NON_FINITE_LOGITS, str(error))
+                finished.outgoing.append((session.peer, fault))
+                self.sessions.forget(session)
+        return finished
+
+    def abandon(self, step: Step, problem: str) -> list[Outgoing]:
+        """Ends the sessions of a step that could not be run."""
+        for session in step.sessions:
+            self.sessions.forget(session)
+        return [
+            (session.peer, fault_of(session.opened, m.FaultCode.INTERNAL, problem))
+            for session in step.sessions
+        ]
+
+    def _reserve(
+        self, session: VerifySession, share: Share, step: Step, preempted: list[VerifySession]
+    ) -> bool:
+        """Makes room for a share, preempting younger sessions that are not in `step`."""
+        rows = share.prefill_rows + (session.demand().tree_rows if share.with_tree else 0)
+        needed = session.cached_rows + rows
+        while not self.blocks.can_reserve(session.table, needed):
+            younger = [
+                other
+                for other in self.sessions
+                if other.age > session.age and other.table.blocks and other not in step.sessions
+            ]
+            if not younger:
+                return False
+            victim = max(younger, key=lambda other: other.age)
+            self.blocks.release(victim.table)
+            victim.cached_rows = 0
+            preempted.append(victim)
+            self.counters.preemptions += 1
+        self.blocks.reserve(session.table, needed)
+        return True
+
+    def _decide(
+        self,
+        session: VerifySession,
+        tokens: TargetTokens,
+        timing: Timing,
+        batch_rows: int,
+        finished: Finished,
+    ) -> None:
+        tree = session.tree
+        assert tree is not None
+        path, bonus_token = walk(tree, tokens.token_at)
+        token_ids = [tree.token_ids[node] for node in path] + [bonus_token]
+        context_limit = self.identity.target.context_limit
+        stop_token_ids = self._stop_token_ids(session)
+        plan = plan_commit(token_ids, session.tokens_left(context_limit), stop_token_ids)
+        verdict = m.Verdict(
+            session_id=session.opened.session_id,
+            epoch=session.ledger.epoch,
+            round=session.ledger.next_round,
+            accepted_indices=tuple(session.kept_nodes[node] for node in path[: plan.kept_count]),
+            bonus_token=bonus_token if plan.kept_count > len(path) else None,
+            finish_reason=plan.finish_reason,
+            log_probs=_log_probs(session, path, token_ids, plan, tokens),
+            queue_us=max(0, round((timing.started - session.waiting_since) * 1e6)),
+            verify_us=round((timing.ended - timing.started) * 1e6),
+            batch_rows=batch_rows,
+        )
+        _compact(session, path, finished)
+        session.token_ids.extend(token_ids[: plan.kept_count])
+        session.ledger.decide(verdict)
+        session.tree = None
+        finished.outgoing.append((session.peer, verdict))
+        finished.decided.append(Decided(session, verdict))
+        if plan.finish_reason is not None:
+            self.sessions.forget(session)
+
+    def _stop_token_ids(self, session: VerifySession) -> set[int]:
+        limits = session.opened.limits
+        eos = () if limits.ignore_eos else self.identity.target.eos_token_ids
+        return {*limits.stop_token_ids, *eos}
+
+
+def _segment(session: VerifySession, share: Share) -> Segment:
+    """The rows of a share: a chain of prefill, then the tree with its root hung behind it."""
+    start, prefill_rows = session.cached_rows, share.prefill_rows
+    token_ids = session.token_ids[start : start + prefill_rows]
+    parents = list(range(-1, prefill_rows - 1))
+    if share.with_tree and session.tree is not None:
+        token_ids += session.tree.token_ids
+        # The root's parent, -1, becomes the last row of prefill, or -1 again where there is none.
+        parents += [parent + prefill_rows for parent in session.tree.parents]
+    return Segment(
+        token_ids=tuple(token_ids),
+        parents=tuple(parents),
+        cached_rows=start,
+        slots=session.table.slots(0, start + len(token_ids)),
+        tree_start=prefill_rows if share.with_tree else None,
+        sampling=session.opened.sampling,
+    )
+
+
+def _log_probs(
+    session: VerifySession,
+    path: list[int],
+    token_ids: list[int],
+    plan: CommitPlan,
+    tokens: TargetTokens,
+) -> tuple[float, ...]:
+    """Log-probability of each kept token, read at the node it follows; empty unless wanted."""
+    if not session.opened.wants_log_probs:
+        return ()
+    nodes = [0, *path][: plan.kept_count]
+    return tuple(
+        tokens.log_prob_at(node, token) for node, token in zip(nodes, token_ids, strict=False)
+    )
+
+
+def _compact(session: VerifySession, path: list[int], finished: Finished) -> None:
+    """Keeps the root's row and moves the rows of the accepted path behind it."""
+    root_row = session.cached_rows
+    for place, node in enumerate(path, start=1):
+        if node != place:
+            finished.move_sources.append(session.table.slot(root_row + node))
+            finished.move_destinations.append(session.table.slot(root_row + place))
+    session.cached_rows = root_row + 1 + len(path)

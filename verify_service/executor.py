@@ -1,0 +1,98 @@
+"""Runs steps on the torch target: the step's plain values become tensors here and nowhere else."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+from torch import Tensor
+
+from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
+from outrider.modeling.token_choice import greedy_tokens, log_prob, sampled_token
+from verify_service.step import NonFiniteLogits, Segment, TargetTokens
+
+
+class LogitsModel(Protocol):
+    """What the executor needs of `outrider.modeling.target.TargetModel`."""
+
+    def forward(self, batch: RaggedBatch) -> Tensor:
+        """Logits of the wanted rows, `[num_logit_rows, vocab_size]`."""
+
+    def move_rows(self, sources: list[int], destinations: list[int]) -> None:
+        """Copies KV rows between slots."""
+
+
+class TorchExecutor:
+    """The `Target` of the engine, over a torch model whose pool is allocated."""
+
+    def __init__(self, model: LogitsModel) -> None:
+        self._model = model
+
+    def run(self, segments: Sequence[Segment]) -> list[TargetTokens | None]:
+        """As `Target.run`."""
+        logits = self._model.forward(build_ragged_batch([_rows(s) for s in segments]))
+        # One check and one copy for all rows: on a GPU each would wait for the device.
+        finite = logits.isfinite().all(dim=-1).tolist()
+        greedy = greedy_tokens(logits).tolist() if any(_is_greedy(s) for s in segments) else []
+        answers: list[TargetTokens | None] = []
+        start = 0
+        for segment in segments:
+            if segment.tree_start is None:
+                answers.append(None)
+                continue
+            stop = start + len(segment.token_ids) - segment.tree_start
+            answers.append(
+                _SegmentTokens(segment, logits[start:stop], finite[start:stop], greedy[start:stop])
+            )
+            start = stop
+        return answers
+
+    def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
+        """As `Target.move_rows`."""
+        self._model.move_rows(list(sources), list(destinations))
+
+
+class _SegmentTokens:
+    """The tokens of one tree; sampled ones are drawn only at the nodes that the walk reaches."""
+
+    def __init__(
+        self, segment: Segment, logits: Tensor, finite: list[bool], greedy: list[int]
+    ) -> None:
+        self._segment = segment
+        self._logits = logits
+        self._finite = finite
+        self._greedy = greedy
+
+    def token_at(self, node: int) -> int:
+        """As `TargetTokens.token_at`."""
+        if not self._finite[node]:
+            raise NonFiniteLogits("the target gave NaN or infinite logits for this session")
+        if _is_greedy(self._segment):
+            return self._greedy[node]
+        return sampled_token(self._logits[node], self._segment.sampling, self._position(node) + 1)
+
+    def log_prob_at(self, node: int, token_id: int) -> float:
+        """As `TargetTokens.log_prob_at`."""
+        return log_prob(self._logits[node], token_id)
+
+    def _position(self, node: int) -> int:
+        """Absolute position of a node: its depth in the segment, behind the cached rows."""
+        row = node + (self._segment.tree_start or 0)
+        depth = 0
+        while self._segment.parents[row] >= 0:
+            row = self._segment.parents[row]
+            depth += 1
+        return self._segment.cached_rows + depth
+
+
+def _rows(segment: Segment) -> SegmentRows:
+    num_rows = len(segment.token_ids)
+    logits_from = num_rows if segment.tree_start is None else segment.tree_start
+    return SegmentRows(
+        segment.token_ids, segment.parents, segment.cached_rows, segment.slots, logits_from
+    )
+
+
+def _is_greedy(segment: Segment) -> bool:
+    return segment.sampling.is_greedy
+
+

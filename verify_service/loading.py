@@ -1,0 +1,132 @@
+"""From settings to a target that is ready to run: weights, pool, cost table."""
+
+import hashlib
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from outrider.embedded_model import EMBEDDED, MODEL_NAME, resolve_model
+from outrider.modeling.target import TargetModel
+from outrider.protocol import messages as m
+from outrider.settings import BadSettings
+from verify_service.calibration import measure_cost_table
+from verify_service.kv_blocks import KvBlocks
+from verify_service.settings import VerifySettings
+
+MIB = 2**20
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTarget:
+    """A target with its pool, and what peers are told of it."""
+
+    model: TargetModel
+    blocks: KvBlocks
+    identity: m.HelloAck
+
+
+def load_target(settings: VerifySettings) -> LoadedTarget:
+    """Loads the weights, allocates the pool and measures the cost table.
+
+    Raises:
+        BadSettings: The model is not there or cannot be loaded, or the pool is too small.
+    """
+    source = resolve_model(settings.model)
+    device_map = _device_map(settings.device_map)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    started = time.monotonic()
+    model = _load(source, _dtype(settings.dtype, device_map), device_map)
+    logger.info("loaded %s in %.1f s", source, time.monotonic() - started)
+    blocks = _allocate(model, settings)
+    table = measure_cost_table(
+        model.forward, time.monotonic, blocks.block_count * settings.block_size,
+        settings.max_nodes, _synchronize,
+    )  # fmt: skip
+    logger.info(
+        "a forward pass takes %s ms",
+        ", ".join(
+            f"{micros / 1000:.1f} ({rows} rows)"
+            for rows, micros in zip(table.rows, table.micros, strict=True)
+        ),
+    )
+    return LoadedTarget(model, blocks, _identity(settings, source, model, blocks, table))
+
+
+def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> TargetModel:
+    try:
+        return TargetModel.load(source, dtype, device_map)
+    except (OSError, ValueError) as error:
+        raise BadSettings(f"--model {source} cannot be loaded: {error}") from error
+
+
+def _allocate(model: TargetModel, settings: VerifySettings) -> KvBlocks:
+    bytes_per_block = model.bytes_per_row * settings.block_size
+    block_count = settings.kv_cache_mib * MIB // bytes_per_block
+    if block_count * settings.block_size < settings.max_nodes + 2:
+        raise BadSettings(
+            f"--kv-cache-mib {settings.kv_cache_mib} holds {block_count} blocks of "
+            f"{settings.block_size} rows ({model.bytes_per_row} bytes a row); a tree of "
+            f"{settings.max_nodes} nodes does not fit"
+        )
+    model.allocate(block_count * settings.block_size)
+    return KvBlocks(block_count, settings.block_size)
+
+
+def _identity(
+    settings: VerifySettings,
+    source: Path | str,
+    model: TargetModel,
+    blocks: KvBlocks,
+    table: m.CostTable,
+) -> m.HelloAck:
+    pool_rows = blocks.block_count * settings.block_size
+    limits = [model.facts.context_limit, pool_rows - settings.max_nodes]
+    if settings.context_limit:
+        limits.append(settings.context_limit)
+    name = MODEL_NAME if settings.model in ("", EMBEDDED) else Path(str(source)).name
+    target = m.TargetDescription(
+        model=settings.model_name or name,
+        target_fingerprint=model.fingerprint(),
+        tokenizer_fingerprint=_tokenizer_fingerprint(source),
+        vocab_size=model.facts.vocab_size,
+        context_limit=min(limits),
+        eos_token_ids=model.facts.eos_token_ids,
+        max_nodes=settings.max_nodes,
+        max_depth=settings.max_depth,
+    )
+    return m.HelloAck(os.urandom(m.ID_BYTES), target, settings.lease_ms, table)
+
+
+def _tokenizer_fingerprint(source: Path | str) -> str:
+    """SHA-256 of tokenizer.json, or "" where there is no such file at hand."""
+    file = Path(source) / "tokenizer.json"
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
+
+def _device_map(setting: str) -> str:
+    if setting == "auto" and not torch.cuda.is_available():
+        return "cpu"
+    return setting
+
+
+def _dtype(setting: str, device_map: str) -> torch.dtype | str:
+    if setting != "auto":
+        dtype = getattr(torch, setting)
+        assert isinstance(dtype, torch.dtype)
+        return dtype
+    if device_map == "cpu" and not torch.cpu._is_avx512_bf16_supported():
+        # Without the instructions, bf16 is emulated and slower than float32.
+        return torch.float32
+    return "auto"
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -1,0 +1,161 @@
+"""The open sessions of a verify worker: placed, given trees, closed. Every field is checked here."""
+
+from collections.abc import Iterator
+
+from outrider.protocol import messages as m
+from outrider.protocol.channel import PeerId
+from outrider.protocol.decoding import check_token_ids
+from outrider.protocol.errors import InvalidField
+from outrider.protocol.session import RoundLedger, Standing
+from verify_service.counters import Counters
+from verify_service.kv_blocks import KvBlocks
+from verify_service.sessions import VerifySession
+
+
+class SessionTable:
+    """Sessions by id; each belongs to the peer that opened its latest epoch.
+
+    Args:
+        target: What is served and the limits to keep.
+        blocks: The KV pool's blocks; a forgotten session's blocks go back at once.
+        counters: Told of stale messages.
+    """
+
+    def __init__(
+        self, target: m.TargetDescription, blocks: KvBlocks, counters: Counters
+    ) -> None:
+        self._counters = counters
+        self._target = target
+        self._blocks = blocks
+        self._sessions: dict[bytes, VerifySession] = {}
+        self._arrivals = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[VerifySession]:
+        return iter(self._sessions.values())
+
+    def open(self, peer: PeerId, message: m.OpenSession) -> m.Fault | None:
+        """Places a session; an older placement of it is forgotten, a newer one wins.
+
+        Returns:
+            A refusal, or None.
+        """
+        known = self._sessions.get(message.session_id)
+        if known is not None and message.epoch <= known.ledger.epoch:
+            self._counters.stale_messages += 1
+            return None
+        if known is not None:
+            self.forget(known)
+        try:
+            self._check_open(message)
+        except InvalidField as error:
+            return fault_of(message, m.FaultCode.INVALID_ARGUMENT, str(error))
+        problem = self._lack_of_room(message)
+        if problem:
+            return fault_of(message, m.FaultCode.RESOURCE_EXHAUSTED, problem)
+        self._arrivals += 1
+        self._sessions[message.session_id] = VerifySession(
+            peer=peer,
+            opened=message,
+            table=self._blocks.new_table(),
+            ledger=RoundLedger(message.epoch),
+            age=self._arrivals,
+            token_ids=list(message.token_ids),
+        )
+        return None
+
+    def propose(
+        self, peer: PeerId, message: m.ProposeTree, now: float
+    ) -> m.Fault | m.Verdict | None:
+        """Makes a tree the pending one.
+
+        Returns:
+            A refusal, the verdict that a repeated tree got before, or None.
+        """
+        session = self._sessions.get(message.session_id)
+        if session is None or session.peer != peer:
+            text = "the session is not known here; open it anew"
+            return fault_of(message, m.FaultCode.SESSION_GONE, text)
+        standing = session.ledger.standing(message)
+        if standing is Standing.REPEATED:
+            return session.ledger.last_verdict
+        if standing is not Standing.NEW:
+            self._counters.stale_messages += 1
+            return None
+        problem = self._tree_problem(session, message)
+        if problem:
+            return fault_of(message, m.FaultCode.INVALID_TREE, problem)
+        session.ledger.accept(message)
+        # A node at depth d yields the token d + 1 places behind the root: deeper ones are in vain.
+        deepest = session.tokens_left(self._target.context_limit) - 1
+        session.tree, session.kept_nodes = message.tree.truncated(deepest)
+        session.waiting_since = now
+        return None
+
+    def close(self, peer: PeerId, message: m.CloseSession) -> None:
+        """Forgets a session at its owner's word; anyone else's is counted as stale."""
+        session = self._sessions.get(message.session_id)
+        if session is None or session.peer != peer or message.epoch < session.ledger.epoch:
+            self._counters.stale_messages += 1
+        else:
+            self.forget(session)
+
+    def drop_peer(self, peer: PeerId) -> None:
+        """Forgets all sessions of one peer."""
+        for session in [s for s in self if s.peer == peer]:
+            self.forget(session)
+
+    def forget(self, session: VerifySession) -> None:
+        """Frees a session's blocks."""
+        self._blocks.release(session.table)
+        del self._sessions[session.opened.session_id]
+
+    def _check_open(self, message: m.OpenSession) -> None:
+        target, limits = self._target, message.limits
+        check_token_ids("token_ids", message.token_ids, target.vocab_size)
+        check_token_ids("limits.stop_token_ids", limits.stop_token_ids, target.vocab_size)
+        if len(message.token_ids) >= target.context_limit:
+            raise InvalidField(
+                "token_ids",
+                f"{len(message.token_ids)} tokens leave no room in a context of "
+                f"{target.context_limit}",
+            )
+        emitted = len(message.token_ids) - message.prompt_length
+        if emitted >= limits.max_new_tokens:
+            raise InvalidField("limits.max_new_tokens", f"{emitted} tokens are committed already")
+
+    def _lack_of_room(self, message: m.OpenSession) -> str:
+        """Why the session could never run to its end, or ""."""
+        last = min(
+            self._target.context_limit, message.prompt_length + message.limits.max_new_tokens
+        )
+        needed = self._blocks.blocks_for(last + self._target.max_nodes)
+        if needed <= self._blocks.block_count:
+            return ""
+        return (
+            f"{last} tokens need {needed} KV blocks and the pool has {self._blocks.block_count}; "
+            "lower max_new_tokens, or start the verify worker with a larger kv_cache_mib"
+        )
+
+    def _tree_problem(self, session: VerifySession, message: m.ProposeTree) -> str:
+        """Why a tree cannot be run, or ""."""
+        target, tree = self._target, message.tree
+        deepest = max(tree.depths())
+        if len(tree) > target.max_nodes:
+            return f"{len(tree)} nodes, at most {target.max_nodes} are taken"
+        if deepest > target.max_depth:
+            return f"depth {deepest}, at most {target.max_depth} is taken"
+        if tree.token_ids[0] != session.token_ids[-1]:
+            return "the root is not the last committed token"
+        try:
+            check_token_ids("tree.token_ids", tree.token_ids, target.vocab_size)
+        except InvalidField as error:
+            return str(error)
+        return ""
+
+
+def fault_of(message: m.OpenSession | m.ProposeTree, code: m.FaultCode, text: str) -> m.Fault:
+    """A refusal of one session."""
+    return m.Fault(code, text, message.session_id, message.epoch)

@@ -1,0 +1,53 @@
+"""One session as the verify worker knows it: its tokens, its rows in the cache, its ledger."""
+
+from dataclasses import dataclass, field
+
+from outrider.protocol.messages import OpenSession
+from outrider.protocol.session import RoundLedger, tokens_left
+from outrider.protocol.token_tree import TokenTree
+from verify_service.kv_blocks import BlockTable
+from verify_service.scheduler import Demand
+
+
+@dataclass(slots=True, eq=False)
+class VerifySession:
+    """State of one session.
+
+    Args:
+        peer: The draft worker that owns it.
+        opened: The message that placed it.
+        table: Its blocks.
+        age: Order of arrival; preemption takes the highest.
+        token_ids: Prompt and committed tokens; the last is the root, whose row is not cached.
+        cached_rows: Rows in the cache.
+        waiting_since: When the pending tree arrived, seconds.
+        tree: The pending tree without nodes beyond the session's last token.
+        kept_nodes: For each node of `tree` its index in the tree that was sent.
+    """
+
+    peer: bytes
+    opened: OpenSession
+    table: BlockTable
+    ledger: RoundLedger
+    age: int
+    token_ids: list[int]
+    cached_rows: int = 0
+    waiting_since: float = 0.0
+    tree: TokenTree | None = None
+    kept_nodes: list[int] = field(default_factory=list)
+
+    def tokens_left(self, context_limit: int) -> int:
+        """Tokens the session may still commit."""
+        opened = self.opened
+        return tokens_left(
+            len(self.token_ids), opened.prompt_length, opened.limits, context_limit
+        )
+
+    @property
+    def missing_rows(self) -> int:
+        """Committed rows before the root that are not in the cache."""
+        return len(self.token_ids) - 1 - self.cached_rows
+
+    def demand(self) -> Demand:
+        """What could run now; a session without a tree asks for its prefill only."""
+        return Demand(self.missing_rows, len(self.tree) if self.tree else 0)

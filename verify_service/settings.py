@@ -1,0 +1,71 @@
+"""Settings of a verify worker."""
+
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from outrider.protocol.zmq_channel import UnsafeEndpoint, check_endpoint
+from outrider.settings import Settings, check_loopback
+from outrider.telemetry.logging import check_level
+
+
+class VerifySettings(Settings):
+    """Runs the target model over candidate trees and keeps the KV cache."""
+
+    program: ClassVar[str] = "verify_service"
+    env_prefix: ClassVar[str] = "OUTRIDER_VERIFY_"
+
+    model: str = Field(
+        "embedded", description="target: a folder, a hub name, or 'embedded'", min_length=1
+    )
+    model_name: str = Field("", description="name shown to clients; empty: from the model")
+    endpoint: str = Field(
+        "tcp://127.0.0.1:50053", description="where draft workers connect: ipc://PATH or tcp://H:P"
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="weights and cache; auto: the checkpoint's, float32 on a CPU without bf16"
+    )
+    device_map: str = Field("auto", description="cpu, cuda, cuda:N, or auto (spread over all GPUs)")
+    threads: int = Field(0, description="torch threads on a CPU; 0: one per core", ge=0, le=1024)
+    kv_cache_mib: int = Field(1024, description="memory of the KV pool, MiB", ge=1)
+    block_size: int = Field(16, description="rows of a KV block", ge=1, le=1024)
+    context_limit: int = Field(
+        0, description="most tokens of a session; 0: what the model was made for", ge=0
+    )
+    max_nodes: int = Field(64, description="most nodes of a tree, root included", ge=1, le=1024)
+    max_depth: int = Field(16, description="most drafted tokens on one path", ge=1, le=64)
+    token_budget: int = Field(512, description="most rows of one forward pass", ge=1)
+    lease_ms: int = Field(
+        5000, description="silence after which a peer's sessions are freed, ms", ge=100
+    )
+    drain_timeout_s: float = Field(
+        20.0, description="time for running sessions after SIGTERM, s", ge=0.0
+    )
+    metrics_host: str = Field("127.0.0.1", description="host of /metrics; loopback only")
+    metrics_port: int = Field(9102, description="port of /metrics; 0: none", ge=0, le=65535)
+    curve_key: Path | None = Field(None, description="file with this worker's CURVE secret key")
+    curve_peers: Path | None = Field(
+        None, description="folder with the CURVE public keys of draft workers"
+    )
+    log_level: str = Field("info", description="debug, info, warning or error")
+
+    @field_validator("metrics_host")
+    @classmethod
+    def _loopback_only(cls, host: str) -> str:
+        return check_loopback("the host", host)
+
+    @field_validator("log_level")
+    @classmethod
+    def _known_level(cls, level: str) -> str:
+        return check_level(level)
+
+    @model_validator(mode="after")
+    def _endpoint_is_safe(self) -> Self:
+        if (self.curve_key is None) != (self.curve_peers is None):
+            raise ValueError("curve_key and curve_peers go together; set both or neither")
+        try:
+            check_endpoint(self.endpoint, self.curve_key is not None)
+        except UnsafeEndpoint as error:
+            raise ValueError(f"endpoint {error}") from error
+        return self

@@ -1,0 +1,58 @@
+"""One forward pass over many sessions, as plain values, and the seam to whoever runs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.protocol.decoding import Sampling
+
+
+class NonFiniteLogits(Exception):
+    """The target gave NaN or infinity for one row; only that session may suffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One session's rows in a step: a prefill chunk, a tree, or the last chunk with a tree behind it.
+
+    Args:
+        token_ids: `[num_rows]`.
+        parents: `[num_rows]`; -1 attaches to the session's last cached row. Positions are
+            `cached_rows + depth`.
+        cached_rows: Rows of the session that are in the cache already.
+        slots: Pool slots of the session's rows `[0, cached_rows + num_rows)`; a range where they
+            are contiguous.
+        tree_start: Row of the tree's root, or None for a chunk without a tree.
+        sampling: How the session's tokens are drawn.
+    """
+
+    token_ids: tuple[int, ...]
+    parents: tuple[int, ...]
+    cached_rows: int
+    slots: range | list[int]
+    tree_start: int | None
+    sampling: Sampling
+
+
+class TargetTokens(Protocol):
+    """The target's answers for the tree of one segment; nodes count from the tree's root."""
+
+    def token_at(self, node: int) -> int:
+        """The token behind a node.
+
+        Raises:
+            NonFiniteLogits: The node's logits are not finite.
+        """
+
+    def log_prob_at(self, node: int, token_id: int) -> float:
+        """Log-probability of `token_id` behind a node, before temperature and filters."""
+
+
+class Target(Protocol):
+    """Runs steps and keeps the rows: the torch executor, or a table in tests."""
+
+    def run(self, segments: Sequence[Segment]) -> list[TargetTokens | None]:
+        """One forward pass; answers in the order of `segments`, None for those without a tree."""
+
+    def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
+        """Copies rows of all layers between slots, as if all were read before any is written."""

@@ -1,0 +1,149 @@
+"""The verify worker's loop: one thread owns the socket, the engine and the target.
+
+Takes no decisions: the engine decides, this file waits, runs and sends.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from outrider.protocol import messages as m
+from outrider.protocol.channel import VerifyChannel
+from outrider.telemetry.metrics import VerifyMetrics
+from verify_service.counters import Counters
+from verify_service.engine import Decided, Outgoing, Step, Timing, VerifyEngine
+from verify_service.step import Target, TargetTokens
+
+IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
+HEARTBEAT_S = 0.2
+
+logger = logging.getLogger(__name__)
+
+Answers = list[TargetTokens | None]
+
+
+class VerifyWorker:
+    """Owns the channel from `run` to its end.
+
+    Args:
+        engine: The rules.
+        target: Runs steps.
+        channel: Connects draft workers; closed at the end of `run`.
+        metrics: Updated after each turn.
+        on_decided: Told of each session's round, with the step's timing.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        engine: VerifyEngine,
+        target: Target,
+        channel: VerifyChannel,
+        metrics: VerifyMetrics,
+        on_decided: Callable[[Sequence[Decided], Timing], None] = lambda decided, timing: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine
+        self._target = target
+        self._channel = channel
+        self._metrics = metrics
+        self._on_decided = on_decided
+        self._clock = clock
+        self._turns = 0
+        self._reported = Counters()
+        self._next_heartbeat = 0.0
+        self._stop = threading.Event()
+        self._drain_until: float | None = None
+
+    def stop(self, drain_s: float) -> None:
+        """Asks the loop to end once its sessions have, or after `drain_s` seconds. Any thread."""
+        self._drain_until = self._clock() + drain_s
+        self._stop.set()
+
+    def run(self) -> None:
+        """Turns until stopped."""
+        is_draining = False
+        try:
+            while not self._is_over():
+                if self._stop.is_set() and not is_draining:
+                    is_draining = True
+                    self._send(self._engine.drain("the verify worker is shutting down"))
+                self.turn()
+        finally:
+            self._channel.close()
+
+    def turn(self) -> None:
+        """One turn: take what has arrived, run one step, answer."""
+        self._turns += 1
+        waits = 0 if self._engine.waiting else IDLE_WAIT_MS
+        for arrival in self._channel.receive(waits):
+            if arrival.message is None:
+                logger.warning("bad frame from a peer: %s", arrival.problem)
+                self._send(self._engine.handle_bad_frame(arrival.peer, arrival.problem))
+            else:
+                self._send(self._engine.handle(arrival.peer, arrival.message, self._clock()))
+        # Leases are judged after the socket is empty: a long step must not silence its peers.
+        self._engine.expire(self._clock())
+        self._heartbeat()
+        step = self._engine.plan()
+        if step is not None:
+            self._run(step)
+        self._report()
+
+    def _run(self, step: Step) -> None:
+        try:
+            answers, timing = self._time(step)
+        except Exception as error:
+            logger.exception("a step of %d sessions failed", len(step.sessions))
+            self._run_apart(step, f"the target failed on this session ({type(error).__name__})")
+            return
+        self._finish(step, answers, timing)
+
+    def _run_apart(self, step: Step, problem: str) -> None:
+        """After a failed step: whoever breaks alone ends alone."""
+        if len(step.sessions) == 1:
+            self._send(self._engine.abandon(step, problem))
+            return
+        for session, segment in zip(step.sessions, step.segments, strict=True):
+            self._run(Step([session], [segment]))
+
+    def _time(self, step: Step) -> tuple[Answers, Timing]:
+        started = self._clock()
+        answers = self._target.run(step.segments)
+        return answers, Timing(started, self._clock())
+
+    def _finish(self, step: Step, answers: Answers, timing: Timing) -> None:
+        finished = self._engine.finish(step, answers, timing)
+        self._target.move_rows(finished.move_sources, finished.move_destinations)
+        self._send(finished.outgoing)
+        self._metrics.step_seconds.observe(timing.ended - timing.started)
+        self._metrics.step_rows.observe(step.num_rows)
+        self._on_decided(finished.decided, timing)
+
+    def _send(self, outgoing: Sequence[Outgoing]) -> None:
+        for peer, message in outgoing:
+            if not self._channel.send(peer, message):
+                # The peer is gone or does not read: its lease will run out and free its sessions.
+                logger.warning("could not send a %s; the peer is gone", type(message).__name__)
+
+    def _heartbeat(self) -> None:
+        now = self._clock()
+        if now >= self._next_heartbeat:
+            self._next_heartbeat = now + HEARTBEAT_S
+            beat = m.Heartbeat(self._engine.identity.boot_id, self._turns)
+            self._send([(peer, beat) for peer in self._engine.peers.welcome_peers()])
+
+    def _report(self) -> None:
+        engine, metrics = self._engine, self._metrics
+        metrics.kv_blocks_in_use.set(engine.blocks.in_use)
+        metrics.sessions.set(len(engine.sessions))
+        metrics.waiting_sessions.set(len(engine.waiting))
+        for name, count in engine.counters.changes_since(self._reported).items():
+            if count:
+                getattr(metrics, name).inc(count)
+
+    def _is_over(self) -> bool:
+        if self._drain_until is None:
+            return False
+        return not len(self._engine.sessions) or self._clock() >= self._drain_until
