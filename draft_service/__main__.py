@@ -1,0 +1,159 @@
+"""Runs a draft worker: `python -m draft_service --verify-endpoints ...`. The composition root."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+import grpc
+import zmq
+
+from draft_service.drafters.drafter import Drafter
+from draft_service.drafters.ngram import NgramDrafter
+from draft_service.drafters.none import NoDrafter
+from draft_service.engine import DraftEngine, TreeLimits
+from draft_service.servicer import DraftingServicer
+from draft_service.settings import DraftSettings
+from draft_service.streams import Streams
+from draft_service.verify_link import VerifyLink
+from draft_service.worker import DraftWorker
+from outrider.protocol import messages as m
+from outrider.protocol.zmq_channel import (
+    CurveKeys,
+    UnsafeEndpoint,
+    ZmqDraftChannel,
+    load_curve_keys,
+)
+from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
+from outrider.supervised import watch_parent
+from outrider.telemetry.logging import setup_logging
+from outrider.telemetry.metrics import DraftMetrics, start_metrics_server
+from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
+from outrider.v1 import drafting_pb2_grpc
+
+MAX_MESSAGE_BYTES = 16 * 2**20
+WORKER_CHECK_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Starts the worker and runs it until it is told to stop.
+
+    Raises:
+        SystemExit: A setting is bad (78), or the worker's thread died (1).
+    """
+    settings = load_settings_or_exit(DraftSettings, argv, environ)
+    setup_logging("draft", settings.log_level)
+    setup_tracing("outrider-draft", environ)
+    try:
+        is_clean = asyncio.run(_serve(settings, environ))
+    except (BadSettings, UnsafeEndpoint) as error:
+        exit_for_bad_settings(settings.program, str(error))
+    finally:
+        shutdown_tracing()
+    logger.info("stopped")
+    if not is_clean:
+        raise SystemExit(1)
+
+
+async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
+    """Serves until told to stop; False where the worker's thread died."""
+    stopping = _stop_event(environ)
+    metrics = DraftMetrics()
+    if settings.metrics_port:
+        _start_metrics(settings, metrics)
+    streams = Streams(asyncio.get_running_loop())
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    worker = _worker(settings, context, metrics, streams)
+    server = _server(settings, DraftingServicer(worker, streams, settings))
+    worker.start()
+    await server.start()
+    logger.info("ready: gRPC on %s:%d", settings.grpc_host, settings.grpc_port)
+    while not stopping.is_set() and worker.is_alive:
+        await _wait(stopping, WORKER_CHECK_S)
+    is_clean = worker.is_alive
+    if not is_clean:
+        streams.fail_all()
+    await server.stop(settings.drain_timeout_s if is_clean else 1.0)
+    worker.stop()
+    context.term()
+    return is_clean
+
+
+def _worker(
+    settings: DraftSettings,
+    context: "zmq.Context[zmq.Socket[bytes]]",
+    metrics: DraftMetrics,
+    streams: Streams,
+) -> DraftWorker:
+    keys = _keys(settings)
+    drafters: dict[str, Drafter] = {"ngram": NgramDrafter(), "none": NoDrafter()}
+    engine = DraftEngine(
+        hello=m.Hello(boot_id=os.urandom(m.ID_BYTES)),
+        links=[VerifyLink(settings.verify_timeout_s) for _ in settings.endpoints],
+        drafters=drafters,
+        limits=TreeLimits(settings.max_nodes, settings.max_depth, settings.parallel_degree),
+        failover_timeout_s=settings.failover_timeout_s,
+    )
+    channels = [ZmqDraftChannel(context, endpoint, keys) for endpoint in settings.endpoints]
+    return DraftWorker(engine, drafters, context, channels, metrics, streams.deliver)
+
+
+def _server(settings: DraftSettings, servicer: DraftingServicer) -> grpc.aio.Server:
+    server = grpc.aio.server(
+        options=(
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.so_reuseport", 0),
+        )
+    )
+    drafting_pb2_grpc.add_DraftingServiceServicer_to_server(servicer, server)
+    address = f"{settings.grpc_host}:{settings.grpc_port}"
+    try:
+        server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise BadSettings(f"--grpc-port {settings.grpc_port} cannot be bound: {error}") from error
+    return server
+
+
+def _keys(settings: DraftSettings) -> CurveKeys | None:
+    if settings.curve_key is None or settings.curve_peers is None:
+        return None
+    return load_curve_keys(settings.curve_key, settings.curve_peers)
+
+
+def _start_metrics(settings: DraftSettings, metrics: DraftMetrics) -> None:
+    try:
+        start_metrics_server(metrics.registry, settings.metrics_host, settings.metrics_port)
+    except OSError as error:
+        raise BadSettings(f"--metrics-port {settings.metrics_port}: {error}") from error
+
+
+def _stop_event(environ: Mapping[str, str]) -> asyncio.Event:
+    """Set by SIGTERM, SIGINT, or the loss of a supervisor."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    def on_lost() -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    watch_parent(on_lost, environ)
+    return stopping
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), timeout_s)
+    except TimeoutError:
+        pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], os.environ)

@@ -1,0 +1,1 @@
+"""Draft methods: how candidate trees are guessed. One file per method."""

@@ -1,0 +1,53 @@
+"""The seam between the engine and a draft method."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from outrider.protocol.messages import CostTable
+from outrider.protocol.token_tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBudget:
+    """How large one session's next tree may be, and what its rows cost.
+
+    Args:
+        max_nodes: Most nodes, the root included, at least 1.
+        max_depth: Most drafted tokens on one path; 0 allows the root only.
+        parallel_degree: Most children per node.
+        cost_table: Time of a forward pass by its rows.
+        other_rows: Rows that other sessions bring to the same pass.
+    """
+
+    max_nodes: int
+    max_depth: int
+    parallel_degree: int
+    cost_table: CostTable
+    other_rows: int = 0
+
+
+class Drafter(Protocol):
+    """A draft method. Sessions are told apart by their id; trees are built for many at once."""
+
+    def open(self, session_id: bytes, token_ids: Sequence[int]) -> None:
+        """Takes a session with its prompt and committed tokens."""
+
+    def draft(
+        self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]
+    ) -> list[TokenTree]:
+        """One tree per session, each rooted in its last committed token."""
+
+    def commit(
+        self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
+    ) -> None:
+        """Learns what became of a session's last tree.
+
+        Args:
+            session_id: Session.
+            accepted_indices: Nodes of the last tree that survived, without the root.
+            token_ids: All newly committed tokens.
+        """
+
+    def close(self, session_id: bytes) -> None:
+        """Forgets a session; unknown ones are ignored."""

@@ -1,0 +1,135 @@
+"""One stream on a draft worker, and what the engine tells its owner about it."""
+
+from dataclasses import dataclass
+
+from outrider.protocol.decoding import FinishReason, Speculation
+from outrider.protocol.errors import OutriderError
+from outrider.protocol.session import DraftSession
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTimes:
+    """Where one round's time went, microseconds.
+
+    Args:
+        started: When drafting began, seconds of the worker's clock.
+        ended: When the verdict was taken, same clock.
+        draft_us: Building the tree.
+        wire_us: Between the workers: serialising, sockets, waking up.
+        queue_us: Waiting for a place in a verify step.
+        verify_us: The target's forward pass and the acceptance.
+    """
+
+    started: float
+    ended: float
+    draft_us: int
+    wire_us: int
+    queue_us: int
+    verify_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A stream's sums, for its report."""
+
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    committed: int = 0
+    draft_us: int = 0
+    wire_us: int = 0
+    queue_us: int = 0
+    verify_us: int = 0
+
+    def plus(self, drafted: int, accepted: int, committed: int, times: RoundTimes) -> "Totals":
+        """The sums with one more round."""
+        return Totals(
+            rounds=self.rounds + 1,
+            drafted=self.drafted + drafted,
+            accepted=self.accepted + accepted,
+            committed=self.committed + committed,
+            draft_us=self.draft_us + times.draft_us,
+            wire_us=self.wire_us + times.wire_us,
+            queue_us=self.queue_us + times.queue_us,
+            verify_us=self.verify_us + times.verify_us,
+        )
+
+    @property
+    def tokens_per_round(self) -> float:
+        """Mean tokens committed per round, the bonus token included; 0 before the first."""
+        return self.committed / self.rounds if self.rounds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """One round's outcome.
+
+    Args:
+        session_id: Stream.
+        round: Number within the epoch.
+        index: Place of the first token in the generated tokens.
+        token_ids: Newly committed, at least one.
+        log_probs: One per token where wanted, else empty.
+        accepted_count: How many came from the tree; they come first.
+        drafted_count: Nodes proposed, the root excluded.
+        finish_reason: Set with the last round.
+        times: Where the time went.
+        totals: The stream's sums, this round included.
+    """
+
+    session_id: bytes
+    round: int
+    index: int
+    token_ids: list[int]
+    log_probs: tuple[float, ...]
+    accepted_count: int
+    drafted_count: int
+    finish_reason: FinishReason | None
+    times: RoundTimes
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A stream that cannot go on here."""
+
+    session_id: bytes
+    error: OutriderError
+
+
+Event = RoundDone | Failed
+
+
+@dataclass(slots=True, eq=False)
+class Drafting:
+    """One stream.
+
+    Args:
+        session: Its half of the conversation.
+        speculation: What the request asked for.
+        method: Draft method in use.
+        link: Index of the verify worker that holds it, or None while it waits for one.
+        homeless_since: When it lost its verify worker, seconds.
+        resyncs: How often it was placed anew because of a verdict that did not fit.
+        other_rows: Rows of other sessions in the last verify step.
+        draft_started: When drafting of the outstanding tree began, seconds.
+        sent_at: When the outstanding tree was sent, seconds.
+        draft_us: Drafting time of the outstanding tree.
+    """
+
+    session: DraftSession
+    speculation: Speculation
+    method: str
+    link: int | None = None
+    homeless_since: float = 0.0
+    resyncs: int = 0
+    other_rows: int = 0
+    draft_started: float = 0.0
+    sent_at: float = 0.0
+    draft_us: int = 0
+    totals: Totals = Totals()
+
+    @property
+    def session_id(self) -> bytes:
+        """Its id."""
+        return self.session.session_id

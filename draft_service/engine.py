@@ -1,0 +1,290 @@
+"""The draft worker's rules: streams and messages in, messages and events out.
+
+Pure: no sockets, no clock (times are arguments, in seconds). The worker's loop is
+
+    engine.add / cancel                     a stream comes or goes
+    for arrival: engine.handle(...)         verdicts become events, refusals failures
+    engine.tick(now)                        greetings, heartbeats, streams that lost their worker
+    for method, batch in engine.ready():    streams that may propose
+        trees = drafter.draft(...)
+        engine.propose(batch, trees, ...)
+
+What is to be sent or told is collected in `outbox` and `events`; the worker empties them each turn.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from draft_service.drafters.drafter import Drafter, TreeBudget
+from draft_service.drafting import Drafting, Event, Failed, RoundDone, RoundTimes
+from draft_service.fleet import Outbox, VerifyFleet
+from draft_service.verify_link import VerifyLink
+from outrider.protocol import messages as m
+from outrider.protocol.errors import (
+    InternalFailure,
+    InvalidField,
+    NoCapacity,
+    OutriderError,
+    WorkerUnavailable,
+)
+from outrider.protocol.session import Committed, DraftState, tokens_left
+from outrider.protocol.token_tree import TokenTree
+
+MAX_RESYNCS = 3
+RESEND_S = 10.0  # a verdict may have been lost with a full queue; the ledger answers repeats
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLimits:
+    """Largest tree of any stream; a request may ask for less.
+
+    Args:
+        max_nodes: Nodes, the root included.
+        max_depth: Drafted tokens on one path.
+        parallel_degree: Children per node.
+    """
+
+    max_nodes: int
+    max_depth: int
+    parallel_degree: int
+
+
+class DraftEngine:
+    """All streams of one draft worker.
+
+    Args:
+        hello: Greets verify workers.
+        links: The verify workers, in the order of their channels.
+        drafters: Draft methods by name.
+        limits: Largest tree of any stream.
+        failover_timeout_s: How long a stream may wait for a verify worker before it fails.
+    """
+
+    def __init__(
+        self,
+        hello: m.Hello,
+        links: list[VerifyLink],
+        drafters: Mapping[str, Drafter],
+        limits: TreeLimits,
+        failover_timeout_s: float,
+    ) -> None:
+        self.outbox: Outbox = []
+        self.events: list[Event] = []
+        self.stale_messages = 0
+        self.fleet = VerifyFleet(hello, links, self.outbox)
+        self._drafters = drafters
+        self._limits = limits
+        self._failover_timeout_s = failover_timeout_s
+        self._draftings: dict[bytes, Drafting] = {}
+
+    @property
+    def session_count(self) -> int:
+        """Streams that are open."""
+        return len(self._draftings)
+
+    # ---- streams
+
+    def add(self, drafting: Drafting) -> None:
+        """Takes a stream; one that cannot be placed fails at once."""
+        link = self.fleet.choose(self._session_counts())
+        if link is None:
+            self._tell_failure(drafting, WorkerUnavailable(self.fleet.problem()))
+            return
+        self._draftings[drafting.session_id] = drafting
+        self._drafters[drafting.method].open(drafting.session_id, drafting.session.token_ids)
+        drafting.link = link
+        self.outbox.append((link, drafting.session.open()))
+
+    def cancel(self, session_id: bytes) -> None:
+        """Forgets a stream and frees it on its verify worker; unknown ones are ignored."""
+        drafting = self._draftings.get(session_id)
+        if drafting is not None:
+            self._close(drafting)
+
+    # ---- messages
+
+    def handle(self, link: int, message: m.Message, now: float) -> None:
+        """Takes one message of one verify worker."""
+        if self.fleet.handle(link, message, now):
+            self._evict(link, now)
+        match message:
+            case m.Verdict():
+                self._take(link, message, now)
+            case m.Fault() if message.session_id:
+                self._refused(link, message, now)
+
+    def tick(self, now: float) -> None:
+        """Does what time asks for."""
+        for link in self.fleet.tick(now):
+            self._evict(link, now)
+        for drafting in list(self._draftings.values()):
+            if drafting.link is None:
+                self._place_again(drafting, now)
+            elif drafting.session.tree is not None and now - drafting.sent_at > RESEND_S:
+                drafting.sent_at = now
+                self.outbox.append((drafting.link, drafting.session.repeat()))
+
+    # ---- rounds
+
+    def ready(self) -> dict[str, list[Drafting]]:
+        """Streams that may propose now, by draft method."""
+        batches: defaultdict[str, list[Drafting]] = defaultdict(list)
+        for drafting in self._draftings.values():
+            if drafting.link is not None and drafting.session.state is DraftState.READY:
+                batches[drafting.method].append(drafting)
+        return batches
+
+    def budgets(self, batch: Sequence[Drafting]) -> list[TreeBudget]:
+        """How large each stream's next tree may be."""
+        return [self._budget(drafting) for drafting in batch]
+
+    def propose(
+        self, batch: Sequence[Drafting], trees: Sequence[TokenTree], started: float, now: float
+    ) -> None:
+        """Sends a batch's trees; drafting it began at `started`."""
+        for drafting, tree in zip(batch, trees, strict=True):
+            assert drafting.link is not None
+            drafting.draft_started, drafting.sent_at = started, now
+            drafting.draft_us = round((now - started) * 1e6)
+            self.outbox.append((drafting.link, drafting.session.propose(tree)))
+
+    # ---- inside
+
+    def _budget(self, drafting: Drafting) -> TreeBudget:
+        assert drafting.link is not None
+        identity = self.fleet.links[drafting.link].identity
+        assert identity is not None
+        session, wish, target = drafting.session, drafting.speculation, identity.target
+        left = tokens_left(
+            len(session.token_ids), session.prompt_length, session.limits, target.context_limit
+        )
+        return TreeBudget(
+            max_nodes=min(wish.max_nodes or self._limits.max_nodes, target.max_nodes),
+            # A node at depth d yields token d + 1 of the round: deeper than left - 1 is in vain.
+            max_depth=min(wish.depth or self._limits.max_depth, target.max_depth, max(0, left - 1)),
+            parallel_degree=wish.parallel_degree or self._limits.parallel_degree,
+            cost_table=identity.cost_table,
+            other_rows=drafting.other_rows,
+        )
+
+    def _take(self, link: int, verdict: m.Verdict, now: float) -> None:
+        drafting = self._draftings.get(verdict.session_id)
+        if drafting is None or drafting.link != link:
+            self.stale_messages += 1
+            return
+        tree = drafting.session.tree
+        index = len(drafting.session.token_ids) - drafting.session.prompt_length
+        try:
+            committed = drafting.session.take(verdict)
+        except InvalidField as error:
+            self._resync(drafting, str(error), now)
+            return
+        if committed is None or tree is None:
+            self.stale_messages += 1
+            return
+        drafting.other_rows = max(0, verdict.batch_rows - len(tree))
+        self._drafters[drafting.method].commit(
+            drafting.session_id, verdict.accepted_indices, committed.token_ids
+        )
+        self.events.append(
+            _round_done(drafting, verdict, committed, index, tree.drafted_count, now)
+        )
+        if committed.finish_reason is not None:
+            self._forget(drafting)
+
+    def _refused(self, link: int, fault: m.Fault, now: float) -> None:
+        drafting = self._draftings.get(fault.session_id)
+        is_current = drafting is not None and fault.epoch == drafting.session.epoch
+        if drafting is None or drafting.link != link or not is_current:
+            self.stale_messages += 1
+        elif fault.code is m.FaultCode.SESSION_GONE:
+            self._resync(drafting, fault.message, now)
+        else:
+            self._forget(drafting)
+            self._tell_failure(drafting, _error_of(fault))
+
+    def _resync(self, drafting: Drafting, reason: str, now: float) -> None:
+        """Places a stream anew because the two sides disagree about it."""
+        drafting.resyncs += 1
+        if drafting.resyncs > MAX_RESYNCS:
+            self._close(drafting)
+            text = f"the workers could not agree on this stream: {reason}"
+            self._tell_failure(drafting, InternalFailure(text))
+        else:
+            drafting.link, drafting.homeless_since = None, now
+
+    def _evict(self, link: int, now: float) -> None:
+        for drafting in self._draftings.values():
+            if drafting.link == link:
+                drafting.link, drafting.homeless_since = None, now
+
+    def _place_again(self, drafting: Drafting, now: float) -> None:
+        link = self.fleet.choose(self._session_counts())
+        if link is not None:
+            drafting.link = link
+            self.outbox.append((link, drafting.session.reopen()))
+        elif now - drafting.homeless_since > self._failover_timeout_s:
+            self._forget(drafting)
+            self._tell_failure(drafting, WorkerUnavailable(self.fleet.problem()))
+
+    def _close(self, drafting: Drafting) -> None:
+        if drafting.link is not None:
+            self.outbox.append((drafting.link, drafting.session.close()))
+        self._forget(drafting)
+
+    def _forget(self, drafting: Drafting) -> None:
+        self._drafters[drafting.method].close(drafting.session_id)
+        del self._draftings[drafting.session_id]
+
+    def _tell_failure(self, drafting: Drafting, error: OutriderError) -> None:
+        self.events.append(Failed(drafting.session_id, error))
+
+    def _session_counts(self) -> Counter[int | None]:
+        return Counter(drafting.link for drafting in self._draftings.values())
+
+
+def _round_done(
+    drafting: Drafting,
+    verdict: m.Verdict,
+    committed: Committed,
+    index: int,
+    drafted_count: int,
+    now: float,
+) -> RoundDone:
+    round_trip_us = round((now - drafting.sent_at) * 1e6)
+    times = RoundTimes(
+        started=drafting.draft_started,
+        ended=now,
+        draft_us=drafting.draft_us,
+        wire_us=max(0, round_trip_us - verdict.queue_us - verdict.verify_us),
+        queue_us=verdict.queue_us,
+        verify_us=verdict.verify_us,
+    )
+    drafting.totals = drafting.totals.plus(
+        drafted_count, committed.accepted_count, len(committed.token_ids), times
+    )
+    return RoundDone(
+        session_id=drafting.session_id,
+        round=verdict.round,
+        index=index,
+        token_ids=committed.token_ids,
+        log_probs=committed.log_probs,
+        accepted_count=committed.accepted_count,
+        drafted_count=drafted_count,
+        finish_reason=committed.finish_reason,
+        times=times,
+        totals=drafting.totals,
+    )
+
+
+def _error_of(fault: m.Fault) -> OutriderError:
+    """What a client is told of a refusal."""
+    match fault.code:
+        case m.FaultCode.RESOURCE_EXHAUSTED:
+            return NoCapacity(fault.message)
+        case m.FaultCode.INVALID_ARGUMENT:
+            field, _, rule = fault.message.partition(": ")
+            return InvalidField(field, rule)
+        case _:
+            return InternalFailure(f"{fault.code.name}: {fault.message}")

@@ -1,0 +1,98 @@
+"""The verify workers behind one draft worker: greeted, kept alive, chosen for new sessions."""
+
+from collections.abc import Mapping
+
+from draft_service.verify_link import LinkState, VerifyLink
+from outrider.protocol import messages as m
+
+HEARTBEAT_S = 0.2
+
+Outbox = list[tuple[int, m.ToVerify]]
+
+
+class VerifyFleet:
+    """All links; what is to be sent goes to `outbox`.
+
+    Args:
+        hello: Greets verify workers.
+        links: One per verify worker, in the order of their channels.
+        outbox: Shared with the engine.
+    """
+
+    def __init__(self, hello: m.Hello, links: list[VerifyLink], outbox: Outbox) -> None:
+        self.links = links
+        self._hello = hello
+        self._outbox = outbox
+        self._progress = 0
+        self._last_heartbeat = float("-inf")
+
+    @property
+    def target(self) -> m.TargetDescription | None:
+        """What the greeted workers serve; None while there is none."""
+        for link in self.links:
+            if link.identity is not None:
+                return link.identity.target
+        return None
+
+    def problem(self) -> str:
+        """Why there is no verify worker now, for a client to read."""
+        refusals = [link.refusal for link in self.links if link.refusal]
+        if refusals:
+            return f"the verify worker refused this draft worker: {refusals[0]}"
+        return "no verify worker answers; it may still be loading its model"
+
+    def choose(self, session_counts: Mapping[int | None, int]) -> int | None:
+        """The ready link with the fewest sessions, or None."""
+        ready = [index for index, link in enumerate(self.links) if link.is_ready]
+        return min(ready, key=lambda index: session_counts.get(index, 0), default=None)
+
+    def handle(self, index: int, message: m.Message, now: float) -> bool:
+        """Takes what concerns the link itself.
+
+        Returns:
+            True where the sessions placed on it are gone.
+        """
+        link = self.links[index]
+        link.heard(now)
+        match message:
+            case m.HelloAck():
+                return self._greeted(link, message, now)
+            case m.Heartbeat():
+                # Another boot under the same address: what was placed there is gone.
+                is_other = link.identity is not None and link.identity.boot_id != message.boot_id
+                if is_other:
+                    link.lost()
+                return is_other
+            case m.GoAway():
+                link.leaving()
+            case m.Fault(code=m.FaultCode.HELLO_REQUIRED):
+                link.lost()
+                return True
+            case m.Fault(code=m.FaultCode.VERSION | m.FaultCode.FINGERPRINT_MISMATCH):
+                link.refused(message.message)
+                return True
+        return False
+
+    def tick(self, now: float) -> list[int]:
+        """Greets, sends heartbeats, and names the links that have just been lost."""
+        lost = [index for index, link in enumerate(self.links) if link.is_silent(now)]
+        for index in lost:
+            self.links[index].lost()
+        for index, link in enumerate(self.links):
+            if link.wants_hello(now):
+                link.last_hello = now
+                self._outbox.append((index, self._hello))
+        if now - self._last_heartbeat >= HEARTBEAT_S:
+            self._last_heartbeat = now
+            self._progress += 1
+            beat = m.Heartbeat(self._hello.boot_id, self._progress)
+            greeted = (LinkState.READY, LinkState.LEAVING)
+            self._outbox += [(i, beat) for i, link in enumerate(self.links) if link.state in greeted]
+        return lost
+
+    def _greeted(self, link: VerifyLink, ack: m.HelloAck, now: float) -> bool:
+        served = self.target
+        if served is not None and served.target_fingerprint != ack.target.target_fingerprint:
+            link.refused(f"it serves {ack.target.model}, the others serve {served.model}")
+            return True
+        return link.greeted(ack, now)

@@ -1,0 +1,83 @@
+"""Settings of a draft worker."""
+
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from outrider.protocol.zmq_channel import UnsafeEndpoint, check_endpoint
+from outrider.settings import Settings, check_loopback
+from outrider.telemetry.logging import check_level
+
+METHODS = ("ngram", "none")
+
+
+class DraftSettings(Settings):
+    """Guesses candidate token trees and has them verified."""
+
+    program: ClassVar[str] = "draft_service"
+    env_prefix: ClassVar[str] = "OUTRIDER_DRAFT_"
+
+    verify_endpoints: str = Field(
+        "tcp://127.0.0.1:50053",
+        description="verify workers, comma-separated: ipc://PATH or tcp://HOST:PORT",
+    )
+    grpc_host: str = Field("127.0.0.1", description="host of the gRPC port; loopback only")
+    grpc_port: int = Field(50052, description="port for the gateway", ge=1, le=65535)
+    metrics_host: str = Field("127.0.0.1", description="host of /metrics; loopback only")
+    metrics_port: int = Field(9101, description="port of /metrics; 0: none", ge=0, le=65535)
+    default_method: str = Field(
+        "ngram", description="draft method of requests that name none: " + " or ".join(METHODS)
+    )
+    max_nodes: int = Field(16, description="most nodes of a tree, root included", ge=1, le=1024)
+    max_depth: int = Field(10, description="most drafted tokens on one path", ge=1, le=64)
+    parallel_degree: int = Field(4, description="most children per node", ge=1, le=64)
+    verify_timeout_s: float = Field(
+        10.0, description="silence after which a verify worker counts as lost, s", ge=0.5
+    )
+    failover_timeout_s: float = Field(
+        30.0, description="how long a stream waits for another verify worker, s", ge=0.0
+    )
+    drain_timeout_s: float = Field(
+        20.0, description="time for running streams after SIGTERM, s", ge=0.0
+    )
+    curve_key: Path | None = Field(None, description="file with this worker's CURVE secret key")
+    curve_peers: Path | None = Field(
+        None, description="file with the verify workers' CURVE public key"
+    )
+    log_level: str = Field("info", description="debug, info, warning or error")
+
+    @property
+    def endpoints(self) -> list[str]:
+        """Verify workers, at least one."""
+        return [part.strip() for part in self.verify_endpoints.split(",") if part.strip()]
+
+    @field_validator("grpc_host", "metrics_host")
+    @classmethod
+    def _loopback_only(cls, host: str) -> str:
+        return check_loopback("the host", host)
+
+    @field_validator("default_method")
+    @classmethod
+    def _known_method(cls, method: str) -> str:
+        if method not in METHODS:
+            raise ValueError(f"must be one of {', '.join(METHODS)}")
+        return method
+
+    @field_validator("log_level")
+    @classmethod
+    def _known_level(cls, level: str) -> str:
+        return check_level(level)
+
+    @model_validator(mode="after")
+    def _endpoints_are_safe(self) -> Self:
+        if (self.curve_key is None) != (self.curve_peers is None):
+            raise ValueError("curve_key and curve_peers go together; set both or neither")
+        if not self.endpoints:
+            raise ValueError("verify_endpoints names no verify worker")
+        try:
+            for endpoint in self.endpoints:
+                check_endpoint(endpoint, self.curve_key is not None)
+        except UnsafeEndpoint as error:
+            raise ValueError(f"verify_endpoints {error}") from error
+        return self

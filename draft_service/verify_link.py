@@ -1,0 +1,80 @@
+"""What a draft worker knows of one verify worker: greeted, alive, taking sessions. No sockets."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from outrider.protocol import messages as m
+
+HELLO_INTERVAL_S = 0.5
+
+
+class LinkState(Enum):
+    """Where a link stands."""
+
+    GREETING = auto()  # Hello is sent again and again
+    READY = auto()
+    LEAVING = auto()  # running sessions go on, new ones go elsewhere
+    REFUSED = auto()  # another model or protocol; greeted again, in case it is replaced
+
+
+@dataclass(slots=True)
+class VerifyLink:
+    """One verify worker.
+
+    Args:
+        timeout_s: Silence after which it counts as lost.
+        last_heard: When anything arrived last, seconds.
+        last_hello: When it was greeted last, seconds.
+        identity: What it answered, once it has.
+        refusal: Why it cannot be used, or "".
+    """
+
+    timeout_s: float
+    last_heard: float = 0.0
+    last_hello: float = float("-inf")
+    state: LinkState = LinkState.GREETING
+    identity: m.HelloAck | None = None
+    refusal: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """True where new sessions may be placed."""
+        return self.state is LinkState.READY
+
+    def greeted(self, ack: m.HelloAck, now: float) -> bool:
+        """Takes a HelloAck.
+
+        Returns:
+            True where the sessions placed here are gone: it is another boot than before.
+        """
+        is_new = self.identity is None or self.identity.boot_id != ack.boot_id
+        self.identity, self.last_heard, self.refusal = ack, now, ""
+        self.state = LinkState.READY
+        return is_new
+
+    def refused(self, reason: str) -> None:
+        """Takes a refusal of the Hello."""
+        self.state, self.refusal, self.identity = LinkState.REFUSED, reason, None
+
+    def heard(self, now: float) -> None:
+        """Takes any sign of life."""
+        self.last_heard = now
+
+    def leaving(self) -> None:
+        """Takes a GoAway."""
+        if self.state is LinkState.READY:
+            self.state = LinkState.LEAVING
+
+    def lost(self) -> None:
+        """Starts over: greets until it answers."""
+        self.state, self.identity = LinkState.GREETING, None
+        self.last_hello = float("-inf")
+
+    def is_silent(self, now: float) -> bool:
+        """True where a greeted worker has not been heard for too long."""
+        return self.identity is not None and now - self.last_heard > self.timeout_s
+
+    def wants_hello(self, now: float) -> bool:
+        """True where it is time to greet."""
+        is_greeting = self.state in (LinkState.GREETING, LinkState.REFUSED)
+        return is_greeting and now - self.last_hello >= HELLO_INTERVAL_S

@@ -1,0 +1,184 @@
+"""The draft worker's loop: one thread owns the sockets, the engine and the drafters.
+
+Takes no decisions. The gRPC side talks to it through `submit`, and hears of each turn's events in
+one call of `on_events`, made in this thread.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+
+import zmq
+
+from draft_service.drafters.drafter import Drafter
+from draft_service.drafting import Drafting, Event, RoundDone
+from draft_service.engine import DraftEngine
+from outrider.protocol.messages import TargetDescription
+from outrider.protocol.zmq_channel import ZmqDraftChannel
+from outrider.telemetry.metrics import DraftMetrics
+
+IDLE_WAIT_MS = 50
+
+Command = Callable[[DraftEngine], None]
+
+
+class DraftWorker:
+    """Runs in its own thread between `start` and `stop`.
+
+    Args:
+        engine: The rules.
+        drafters: Draft methods by name, those of the engine.
+        context: ZeroMQ context; not closed here.
+        channels: One per verify worker, in the order of the engine's links; closed by the thread.
+        metrics: Updated after each turn.
+        on_events: Told of each turn's events, in the worker's thread; must not block.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        engine: DraftEngine,
+        drafters: Mapping[str, Drafter],
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        channels: Sequence[ZmqDraftChannel],
+        metrics: DraftMetrics,
+        on_events: Callable[[list[Event]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine
+        self._drafters = drafters
+        self._channels = channels
+        self._metrics = metrics
+        self._on_events = on_events
+        self._clock = clock
+        self._commands: deque[Command] = deque()
+        self._wake_lock = threading.Lock()
+        self._wake_sender, self._wake_receiver = _wake_pair(context)
+        self._stopping = threading.Event()
+        self._stale_reported = 0
+        self._thread = threading.Thread(target=self._run, name="draft-worker", daemon=True)
+        self.target: TargetDescription | None = None
+        self.problem = "the draft worker is starting"
+        self.session_count = 0
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and waits for it."""
+        self._stopping.set()
+        self._wake()
+        self._thread.join()
+
+    @property
+    def is_alive(self) -> bool:
+        """False where the thread has ended, for whatever reason."""
+        return self._thread.is_alive()
+
+    def add(self, drafting: Drafting) -> None:
+        """Hands a stream over; from any thread."""
+        self._submit(lambda engine: engine.add(drafting))
+
+    def cancel(self, session_id: bytes) -> None:
+        """Forgets a stream; from any thread."""
+        self._submit(lambda engine: engine.cancel(session_id))
+
+    def _submit(self, command: Command) -> None:
+        self._commands.append(command)
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._wake_lock:
+            try:
+                self._wake_sender.send(b"", flags=zmq.DONTWAIT)
+            except zmq.Again:
+                pass  # as many wake-ups are waiting as the socket takes
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._wake_receiver, zmq.POLLIN)
+        for channel in self._channels:
+            poller.register(channel.socket, zmq.POLLIN)
+        try:
+            while not self._stopping.is_set():
+                poller.poll(IDLE_WAIT_MS)
+                self._drain_wakes()
+                self._turn()
+        finally:
+            for channel in self._channels:
+                channel.close()
+            self._wake_receiver.close()
+            self._wake_sender.close()
+
+    def _turn(self) -> None:
+        engine = self._engine
+        while self._commands:
+            self._commands.popleft()(engine)
+        for index, channel in enumerate(self._channels):
+            for arrival in channel.receive():
+                if arrival.message is not None:
+                    engine.handle(index, arrival.message, self._clock())
+        engine.tick(self._clock())
+        self._draft()
+        self._flush()
+        self._report()
+
+    def _draft(self) -> None:
+        for method, batch in self._engine.ready().items():
+            started = self._clock()
+            session_ids = [drafting.session_id for drafting in batch]
+            trees = self._drafters[method].draft(session_ids, self._engine.budgets(batch))
+            self._engine.propose(batch, trees, started, self._clock())
+
+    def _flush(self) -> None:
+        for index, message in self._engine.outbox:
+            self._channels[index].send(message)  # what is not sent now is sent again by the engine
+        self._engine.outbox.clear()
+        if self._engine.events:
+            events = list(self._engine.events)
+            self._engine.events.clear()
+            self._on_events(events)
+            for event in events:
+                if isinstance(event, RoundDone):
+                    self._count(event)
+
+    def _drain_wakes(self) -> None:
+        try:
+            while True:
+                self._wake_receiver.recv(flags=zmq.DONTWAIT)
+        except zmq.Again:
+            pass
+
+    def _count(self, done: RoundDone) -> None:
+        metrics, times = self._metrics, done.times
+        metrics.rounds.inc()
+        metrics.drafted_tokens.inc(done.drafted_count)
+        metrics.accepted_tokens.inc(done.accepted_count)
+        metrics.committed_tokens.inc(len(done.token_ids))
+        metrics.tokens_per_round.observe(len(done.token_ids))
+        for depth in range(1, done.accepted_count + 1):
+            metrics.accepted_tokens_per_depth.labels(str(depth)).inc()
+        for part in ("draft", "wire", "queue", "verify"):
+            metrics.round_seconds.labels(part).inc(getattr(times, f"{part}_us") / 1e6)
+
+    def _report(self) -> None:
+        self.target, self.session_count = self._engine.fleet.target, self._engine.session_count
+        self.problem = self._engine.fleet.problem()
+        self._metrics.sessions.set(self.session_count)
+        self._metrics.stale_messages.inc(self._engine.stale_messages - self._stale_reported)
+        self._stale_reported = self._engine.stale_messages
+
+
+def _wake_pair(
+    context: "zmq.Context[zmq.Socket[bytes]]",
+) -> tuple["zmq.Socket[bytes]", "zmq.Socket[bytes]"]:
+    """Two ends of a wire inside the process, to end a poll."""
+    receiver, sender = context.socket(zmq.PULL), context.socket(zmq.PUSH)
+    receiver.bind("inproc://draft-worker-wake")
+    sender.connect("inproc://draft-worker-wake")
+    return sender, receiver
