@@ -93,7 +93,7 @@ def _identity(
     name = MODEL_NAME if settings.model in ("", EMBEDDED) else Path(str(source)).name
     target = m.TargetDescription(
         model=settings.model_name or name,
-        target_fingerprint=model.fingerprint(),
+        target_fingerprint=model.fingerprint,
         tokenizer_fingerprint=_tokenizer_fingerprint(source),
         vocab_size=model.facts.vocab_size,
         context_limit=min(limits),

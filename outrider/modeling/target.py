@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from outrider.modeling.kv_pool import KvPool, LayerShape
+from outrider.modeling.packed_linear import pack_linears
 from outrider.modeling.ragged_attention import ATTENTION_NAME, LayerProbe
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
 
@@ -39,7 +40,13 @@ class TargetModel:
     """A loaded target with its pool; `allocate` comes before the first `forward`.
 
     Args:
-        model: In evaluation mode, with the ragged attention function set.
+        model: In evaluation mode, with the ragged attention function set; its linear layers may be
+            replaced by faster ones.
+
+    Attributes:
+        facts: What the checkpoint says of itself.
+        fingerprint: SHA-256 over names, shapes and evenly spaced values of all weights.
+        layers: What each attention layer stores per row.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -47,6 +54,8 @@ class TargetModel:
         self._device = next(model.get_input_embeddings().parameters()).device
         self._pool: KvPool | None = None
         self.facts = _facts(model)
+        self.fingerprint = _fingerprint(model)
+        pack_linears(model)
         self.layers = self._probe()
 
     @classmethod
@@ -104,16 +113,6 @@ class TargetModel:
         if sources:
             self._pool.move(sources, destinations)
 
-    def fingerprint(self) -> str:
-        """SHA-256 over names, shapes and evenly spaced values of all weights."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self._model.state_dict().items()):
-            flat = tensor.detach().reshape(-1)
-            picked = flat[:: max(1, flat.numel() // FINGERPRINT_SAMPLES)].float().cpu().contiguous()
-            digest.update(f"{name}{tuple(tensor.shape)}".encode())
-            digest.update(picked.numpy().tobytes())
-        return digest.hexdigest()
-
     def _probe(self) -> list[LayerShape]:
         probe = LayerProbe()
         batch = build_ragged_batch([SegmentRows([0], [-1], 0, range(1), 0)])
@@ -137,6 +136,17 @@ class TargetModel:
             **options,
         )
         return output[0][0]  # type: ignore[no-any-return]
+
+
+def _fingerprint(model: PreTrainedModel) -> str:
+    """SHA-256 over names, shapes and evenly spaced values of all weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        flat = tensor.detach().reshape(-1)
+        picked = flat[:: max(1, flat.numel() // FINGERPRINT_SAMPLES)].float().cpu().contiguous()
+        digest.update(f"{name}{tuple(tensor.shape)}".encode())
+        digest.update(picked.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _facts(model: PreTrainedModel) -> TargetFacts:

@@ -1,0 +1,106 @@
+"""A target without torch: a table of logits by prefix, over a pool that remembers token ids.
+
+Each "KV row" is the token that was written there, so the prefix a node sees is read back through
+the slots: a wrong slot, a wrong parent or a wrong compaction gives another prefix and so other
+tokens. That makes `==` on the output a test of the bookkeeping.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from outrider.protocol.sampling_noise import gumbel
+from verify_service.step import NonFiniteLogits, Segment, TargetTokens
+
+Prefix = tuple[int, ...]
+LogitsOf = Callable[[Prefix], Sequence[float]]
+
+EMPTY = -1
+
+
+class TableTarget:
+    """The `Target` of an engine.
+
+    Args:
+        slot_count: Rows of the pool.
+        logits_of: Logits of the next token for a prefix.
+    """
+
+    def __init__(self, slot_count: int, logits_of: LogitsOf) -> None:
+        self.rows = [EMPTY] * slot_count
+        self.steps: list[int] = []
+        self._logits_of = logits_of
+
+    def run(self, segments: Sequence[Segment]) -> list[TargetTokens | None]:
+        self.steps.append(sum(len(segment.token_ids) for segment in segments))
+        for segment in segments:
+            for row, token_id in enumerate(segment.token_ids):
+                self.rows[segment.slots[segment.cached_rows + row]] = token_id
+        return [
+            None if segment.tree_start is None else _Tokens(self._prefixes(segment), segment, self)
+            for segment in segments
+        ]
+
+    def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
+        taken = [self.rows[source] for source in sources]
+        for destination, token_id in zip(destinations, taken, strict=True):
+            self.rows[destination] = token_id
+
+    def logits(self, prefix: Prefix) -> np.ndarray:
+        assert EMPTY not in prefix, "a row was read that nobody wrote"
+        return np.asarray(self._logits_of(prefix), dtype=np.float64)
+
+    def _prefixes(self, segment: Segment) -> list[Prefix]:
+        cached = tuple(self.rows[slot] for slot in segment.slots[: segment.cached_rows])
+        prefixes: list[Prefix] = []
+        for row, parent in enumerate(segment.parents):
+            before = cached if parent < 0 else prefixes[parent]
+            prefixes.append((*before, segment.token_ids[row]))
+        return prefixes
+
+
+class _Tokens:
+    def __init__(self, prefixes: list[Prefix], segment: Segment, target: TableTarget) -> None:
+        assert segment.tree_start is not None
+        self._prefixes = prefixes[segment.tree_start :]
+        self._segment = segment
+        self._target = target
+
+    def token_at(self, node: int) -> int:
+        return choose(self._target.logits(self._prefixes[node]), self._prefixes[node], self._segment)
+
+    def log_prob_at(self, node: int, token_id: int) -> float:
+        logits = self._target.logits(self._prefixes[node])
+        return float(logits[token_id] - math.log(np.exp(logits).sum()))
+
+
+def choose(logits: np.ndarray, prefix: Prefix, segment: Segment) -> int:
+    if not np.isfinite(logits).all():
+        raise NonFiniteLogits("the table gave NaN")
+    sampling = segment.sampling
+    if sampling.is_greedy:
+        return int(logits.argmax())
+    noise = gumbel(sampling.seed, len(prefix), np.arange(len(logits)))
+    return int((logits / sampling.temperature + noise).argmax())
+
+
+def markov_logits(vocab_size: int, seed: int, sharpness: float = 3.0) -> LogitsOf:
+    """Logits that depend on the last two tokens: text that repeats itself, so n-grams help."""
+    table = np.random.default_rng(seed).normal(size=(vocab_size, vocab_size, vocab_size))
+
+    def logits_of(prefix: Prefix) -> Sequence[float]:
+        before = prefix[-2] if len(prefix) > 1 else 0
+        return list(sharpness * table[before, prefix[-1]])
+
+    return logits_of
+
+
+def hashed_logits(vocab_size: int, seed: int) -> LogitsOf:
+    """Logits that depend on the whole prefix: one wrong token anywhere changes all that follow."""
+
+    def logits_of(prefix: Prefix) -> Sequence[float]:
+        state = np.random.default_rng([seed, *prefix])
+        return list(state.normal(size=vocab_size))
+
+    return logits_of

@@ -1,0 +1,340 @@
+"""Whole conversations over a table target: output equal to plain decoding, whatever happens."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draft_service.drafters.drafter import TreeBudget
+from outrider.protocol import messages as m
+from outrider.protocol.decoding import FinishReason, Sampling, Speculation
+from outrider.protocol.errors import InternalFailure, InvalidField, NoCapacity, WorkerUnavailable
+from outrider.protocol.token_tree import TokenTree
+from tests.fakes.conversation import EOS, Conversation, identity, plain_tokens
+from tests.fakes.table_target import hashed_logits, markov_logits
+
+SAMPLED = Sampling(temperature=1.0, seed=11)
+
+
+class RandomDrafter:
+    """Draws any legal tree at all, some of its nodes right by chance."""
+
+    def __init__(self, seed: int, vocab_size: int = 8) -> None:
+        self._random = random.Random(seed)
+        self._vocab_size = vocab_size
+        self._roots: dict[bytes, int] = {}
+
+    def open(self, session_id, token_ids):
+        self._roots[session_id] = token_ids[-1]
+
+    def draft(self, session_ids, budgets):
+        return [
+            self._tree(self._roots[one], budget)
+            for one, budget in zip(session_ids, budgets, strict=True)
+        ]
+
+    def commit(self, session_id, accepted_indices, token_ids):
+        self._roots[session_id] = token_ids[-1]
+
+    def close(self, session_id):
+        self._roots.pop(session_id, None)
+
+    def _tree(self, root: int, budget: TreeBudget) -> TokenTree:
+        token_ids, parents, depths = [root], [-1], [0]
+        for _ in range(self._random.randrange(budget.max_nodes)):
+            parent = self._random.randrange(len(token_ids))
+            token = self._random.randrange(self._vocab_size)
+            taken = {t for t, p in zip(token_ids, parents, strict=True) if p == parent}
+            if token not in taken and depths[parent] < budget.max_depth:
+                token_ids.append(token)
+                parents.append(parent)
+                depths.append(depths[parent] + 1)
+        return TokenTree(tuple(token_ids), tuple(parents))
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", ["ngram", "none"])
+@pytest.mark.parametrize("logits", [markov_logits, hashed_logits])
+def test_equals_plain_decoding(logits, method, sampling):
+    logits_of = logits(8, seed=1)
+    talk = Conversation(logits_of)
+    prompts = {f"s{i}": [1 + i % 6, 2, 3, 1, 2] * (i + 1) for i in range(6)}
+    talk.greet()
+    ids = {
+        name: talk.open(name, prompt, method=method, sampling=sampling, ignore_eos=True)
+        for name, prompt in prompts.items()
+    }
+    talk.run()
+    for name, prompt in prompts.items():
+        expected = plain_tokens(logits_of, prompt, sampling=sampling, stops=())
+        assert talk.tokens(ids[name]) == expected
+    assert talk.verify.blocks.in_use == 0
+
+
+@given(seed=st.integers(0, 10_000), vocab=st.integers(2, 8))
+@settings(max_examples=40, deadline=None)
+def test_any_tree_gives_the_same_text(seed, vocab):
+    logits_of = markov_logits(vocab, seed)
+    rng = random.Random(seed)
+    sampling = Sampling(temperature=rng.choice([0.0, 0.5, 1.5]), seed=seed)
+    talk = Conversation(
+        logits_of,
+        ack=identity(vocab_size=max(vocab, EOS + 1)),
+        block_size=rng.choice([1, 3, 16]),
+        token_budget=rng.choice([1, 5, 64]),
+        drafters={"any": RandomDrafter(seed, vocab)},
+    )
+    talk.greet()
+    prompts = [[rng.randrange(vocab) for _ in range(rng.randint(1, 9))] for _ in range(3)]
+    limits = [rng.randint(1, 25) for _ in prompts]
+    ids = [
+        talk.open(f"s{i}", prompt, method="any", max_new_tokens=limit, sampling=sampling)
+        for i, (prompt, limit) in enumerate(zip(prompts, limits, strict=True))
+    ]
+    talk.run()
+    for one, prompt, limit in zip(ids, prompts, limits, strict=True):
+        assert talk.tokens(one) == plain_tokens(logits_of, prompt, limit, sampling)
+    assert talk.verify.blocks.in_use == 0
+
+
+def test_ngram_commits_more_than_one_token_a_round_on_repeating_text():
+    """The figure that would silently become 1 if acceptance, compaction or learning broke."""
+    talk = Conversation(markov_logits(8, seed=3))
+    talk.greet()
+    one = talk.open("s", [1, 2, 3], max_new_tokens=200, ignore_eos=True)
+    talk.run()
+    assert len(talk.tokens(one)) == 200
+    assert talk.rounds[one][-1].totals.tokens_per_round > 3
+
+
+def test_indices_never_skip_and_never_repeat():
+    talk = Conversation(markov_logits(8, seed=3))
+    talk.greet()
+    one = talk.open("s", [1, 2, 3], max_new_tokens=50, ignore_eos=True)
+    talk.run()
+    place = 0
+    for done in talk.rounds[one]:
+        assert done.index == place
+        place += len(done.token_ids)
+    assert place == 50
+
+
+# ---- lengths and stops (B1, B2, B6, B7, B8, B11, B12)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 7, 8, 13])
+@pytest.mark.parametrize("method", ["ngram", "none"])
+def test_exactly_max_new_tokens(limit, method):
+    logits_of = markov_logits(8, seed=3)
+    talk = Conversation(logits_of)
+    talk.greet()
+    prompt = plain_tokens(logits_of, [1, 2], 100, stops=())  # a prompt that n-grams know well
+    one = talk.open("s", prompt, method=method, max_new_tokens=limit, ignore_eos=True)
+    talk.run()
+    assert talk.tokens(one) == plain_tokens(logits_of, prompt, limit, stops=())
+    assert talk.rounds[one][-1].finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("context_limit", [102, 103, 108, 111])
+@pytest.mark.parametrize("method", ["ngram", "none", "any"])
+def test_ends_exactly_at_the_context_limit(context_limit, method):
+    logits_of = markov_logits(8, seed=3)
+    drafters = {"any": RandomDrafter(0)} if method == "any" else None
+    talk = Conversation(logits_of, identity(context_limit=context_limit), drafters=drafters)
+    talk.greet()
+    prompt = plain_tokens(logits_of, [1, 2], 100, stops=())
+    one = talk.open("s", prompt, method=method, max_new_tokens=50, ignore_eos=True)
+    talk.run()
+    expected = plain_tokens(logits_of, prompt, 50, stops=(), context_limit=context_limit)
+    assert talk.tokens(one) == expected
+    assert len(prompt) + len(expected) == context_limit
+    assert talk.rounds[one][-1].finish_reason is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("place", range(2, 9))
+def test_a_stop_token_ends_the_round_in_mid_block(place):
+    logits_of = markov_logits(8, seed=3)
+    prompt = plain_tokens(logits_of, [1, 2], 100, stops=())
+    ahead = plain_tokens(logits_of, prompt, 20, stops=())
+    stop = ahead[place]
+    expected = ahead[: ahead.index(stop) + 1]
+    talk = Conversation(logits_of)
+    talk.greet()
+    one = talk.open("s", prompt, stop_token_ids=(stop,), ignore_eos=True, log_probs=True)
+    talk.run()
+    assert talk.tokens(one) == expected
+    last = talk.rounds[one][-1]
+    assert last.finish_reason is FinishReason.STOP
+    assert len(last.log_probs) == len(last.token_ids)
+    assert sum(len(done.token_ids) for done in talk.rounds[one]) == last.totals.committed
+
+
+def test_a_stop_token_beats_the_length_at_the_same_place():
+    logits_of = markov_logits(8, seed=3)
+    prompt = plain_tokens(logits_of, [1, 2], 100, stops=())
+    ahead = plain_tokens(logits_of, prompt, 20, stops=())
+    limit = ahead.index(ahead[4]) + 1
+    talk = Conversation(logits_of)
+    talk.greet()
+    one = talk.open("s", prompt, stop_token_ids=(ahead[4],), max_new_tokens=limit, ignore_eos=True)
+    talk.run()
+    assert talk.rounds[one][-1].finish_reason is FinishReason.STOP
+
+
+# ---- losses
+
+
+def test_a_lost_or_repeated_message_changes_nothing():
+    logits_of = markov_logits(8, seed=5)
+    prompt = [1, 2, 3, 1, 2]
+    expected = plain_tokens(logits_of, prompt, 60, SAMPLED, stops=())
+    for seed in range(5):
+        rng = random.Random(seed)
+        talk = Conversation(logits_of)
+        talk.greet()
+        one = talk.open("s", prompt, max_new_tokens=60, sampling=SAMPLED, ignore_eos=True)
+
+        def copies(message: m.Message, rng: random.Random = rng) -> int:
+            return rng.choice([0, 1, 1, 2, 3]) if not isinstance(message, m.OpenSession) else 1
+
+        talk.to_verify = talk.to_draft = copies
+        for _ in range(5_000):
+            talk.now += 0.5
+            talk.turn()
+            if talk.tokens(one) == expected and not talk.draft.session_count:
+                break
+        assert talk.tokens(one) == expected, seed
+        assert not talk.errors
+
+
+@pytest.mark.parametrize("when", [4, 5, 6, 9])
+def test_a_restarted_verify_worker_changes_nothing(when):
+    logits_of = markov_logits(8, seed=5)
+    expected = plain_tokens(logits_of, [1, 2, 3], 60, SAMPLED, stops=())
+    talk = Conversation(logits_of)
+    talk.greet()
+    one = talk.open("s", [1, 2, 3], max_new_tokens=60, sampling=SAMPLED, ignore_eos=True)
+    for _ in range(when):
+        talk.turn()
+    talk.restart_verify(b"w" * 16)
+    talk.run()
+    assert talk.tokens(one) == expected
+    assert talk.verify.blocks.in_use == 0
+
+
+def test_without_a_verify_worker_a_stream_fails_at_once():
+    talk = Conversation(markov_logits(8, seed=5))
+    one = talk.open("s", [1, 2, 3])
+    talk.turn()
+    assert isinstance(talk.errors[one], WorkerUnavailable)
+
+
+def test_a_lost_verify_worker_fails_the_stream_after_the_timeout():
+    talk = Conversation(markov_logits(8, seed=5))
+    talk.greet()
+    one = talk.open("s", [1, 2, 3])
+    talk.turn()
+    talk.to_verify = talk.to_draft = lambda message: 0
+    talk.turn()
+    talk.now += 11.0
+    talk.turn()
+    assert not talk.errors
+    talk.now += 31.0
+    talk.turn()
+    assert isinstance(talk.errors[one], WorkerUnavailable)
+
+
+def test_a_silent_draft_worker_loses_its_sessions():
+    talk = Conversation(markov_logits(8, seed=5))
+    talk.greet()
+    talk.open("s", [1, 2, 3], ignore_eos=True)
+    talk.turn()
+    assert talk.verify.blocks.in_use > 0
+    talk.verify.expire(talk.now + 5.1)
+    assert talk.verify.blocks.in_use == 0
+    assert talk.verify.counters.expired_leases == 1
+
+
+def test_cancelling_frees_the_blocks_within_a_turn():
+    talk = Conversation(markov_logits(8, seed=5))
+    talk.greet()
+    one = talk.open("s", [1, 2, 3], ignore_eos=True, max_new_tokens=400)
+    for _ in range(5):
+        talk.turn()
+    assert talk.verify.blocks.in_use > 0
+    talk.draft.cancel(one)
+    talk.turn()
+    assert talk.verify.blocks.in_use == 0
+    assert not len(talk.verify.sessions)
+
+
+# ---- memory
+
+
+@pytest.mark.parametrize("block_size", [1, 4])
+def test_a_small_pool_preempts_and_changes_nothing(block_size):
+    logits_of = markov_logits(8, seed=2)
+    ack = identity(max_nodes=8)
+    talk = Conversation(logits_of, ack, block_count=72 // block_size, block_size=block_size)
+    talk.greet()
+    prompts = [[1 + i % 7, 2, 3] * 3 for i in range(6)]
+    ids = [
+        talk.open(f"s{i}", prompt, max_new_tokens=40, sampling=SAMPLED, ignore_eos=True)
+        for i, prompt in enumerate(prompts)
+    ]
+    talk.run()
+    for one, prompt in zip(ids, prompts, strict=True):
+        assert talk.tokens(one) == plain_tokens(logits_of, prompt, 40, SAMPLED, stops=())
+    assert talk.verify.counters.preemptions > 0
+    assert talk.verify.blocks.in_use == 0
+
+
+def test_a_session_that_can_never_fit_is_refused_in_words():
+    talk = Conversation(markov_logits(8, seed=2), block_count=10)
+    talk.greet()
+    one = talk.open("s", [1, 2, 3], max_new_tokens=4000)
+    talk.run()
+    assert isinstance(talk.errors[one], NoCapacity)
+    assert "kv_cache_mib" in talk.errors[one].message
+
+
+# ---- bad rows and bad fields stay alone
+
+
+def test_nan_logits_end_their_own_session_only():
+    good = markov_logits(8, seed=2)
+
+    def logits_of(prefix):
+        return [float("nan")] * 8 if prefix[0] == 6 and len(prefix) > 9 else good(prefix)
+
+    talk = Conversation(logits_of)
+    talk.greet()
+    bad = talk.open("bad", [6, 2, 3], ignore_eos=True)
+    fine = talk.open("fine", [1, 2, 3], ignore_eos=True)
+    talk.run()
+    assert isinstance(talk.errors[bad], InternalFailure)
+    assert "NON_FINITE_LOGITS" in talk.errors[bad].message
+    assert talk.tokens(fine) == plain_tokens(good, [1, 2, 3], stops=())
+    assert talk.verify.blocks.in_use == 0
+
+
+def test_an_id_outside_the_vocabulary_names_its_field():
+    talk = Conversation(markov_logits(8, seed=2))
+    talk.greet()
+    one = talk.open("s", [1, 99, 3])
+    talk.run()
+    error = talk.errors[one]
+    assert isinstance(error, InvalidField)
+    assert error.field == "token_ids[1]"
+
+
+def test_a_request_may_ask_for_smaller_trees():
+    talk = Conversation(markov_logits(8, seed=3))
+    talk.greet()
+    wish = Speculation(max_nodes=3, depth=1, parallel_degree=2)
+    one = talk.open("s", [1, 2, 3], speculation=wish, ignore_eos=True, max_new_tokens=60)
+    talk.run()
+    assert max(done.drafted_count for done in talk.rounds[one]) <= 2
+    assert max(len(done.token_ids) for done in talk.rounds[one]) <= 2
+    assert any(done.accepted_count for done in talk.rounds[one])
