@@ -19,6 +19,7 @@ from outrider.protocol.session import DraftSession
 from tests.fakes.table_target import LogitsOf, TableTarget
 from verify_service.engine import Timing, VerifyEngine
 from verify_service.kv_blocks import KvBlocks
+from verify_service.step import Target
 
 EOS = 7
 LEASE_MS = 5000
@@ -52,6 +53,7 @@ class Conversation:
         block_size: Rows of a block.
         token_budget: Rows of a step.
         drafters: Draft methods; `ngram` and `none` where None.
+        make_target: Another target than the table, given the rows of the pool.
     """
 
     def __init__(
@@ -62,13 +64,14 @@ class Conversation:
         block_size: int = 4,
         token_budget: int = 64,
         drafters: Mapping[str, Drafter] | None = None,
+        make_target: Callable[[int], Target] | None = None,
     ) -> None:
         self.now = 0.0
         self.hub = MemoryHub()
         self.link = self.hub.connect(b"draft")
         self.ack = ack or identity()
         self.slot_count = block_count * block_size
-        self.logits_of = logits_of
+        self._make_target = make_target or (lambda rows: TableTarget(rows, logits_of))
         self._shape = (block_count, block_size, token_budget)
         self.drafters = drafters or {"ngram": NgramDrafter(), "none": NoDrafter()}
         self.draft = DraftEngine(
@@ -84,10 +87,10 @@ class Conversation:
         self.rounds: dict[bytes, list[RoundDone]] = {}
         self.errors: dict[bytes, OutriderError] = {}
 
-    def _new_verify(self) -> tuple[VerifyEngine, TableTarget]:
+    def _new_verify(self) -> tuple[VerifyEngine, Target]:
         block_count, block_size, token_budget = self._shape
         engine = VerifyEngine(self.ack, KvBlocks(block_count, block_size), token_budget)
-        return engine, TableTarget(self.slot_count, self.logits_of)
+        return engine, self._make_target(self.slot_count)
 
     def restart_verify(self, boot: bytes) -> None:
         """The verify worker dies and another one answers at its place."""

@@ -1,0 +1,39 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.protocol.token_tree import TokenTree
+from verify_service.acceptance import walk
+
+TREE = TokenTree((1, 2, 3, 4, 5), (-1, 0, 0, 1, 2))
+
+
+def test_follows_the_target_and_ends_where_no_child_agrees():
+    assert walk(TREE, {0: 3, 2: 5, 4: 9}.__getitem__) == ([2, 4], 9)
+    assert walk(TREE, {0: 3, 2: 4}.__getitem__) == ([2], 4)
+    assert walk(TREE, {0: 7}.__getitem__) == ([], 7)
+
+
+def test_asks_only_at_nodes_it_reaches():
+    """The table has no entry for the others: asking there would be a KeyError."""
+    assert walk(TREE, {0: 2, 1: 5}.__getitem__) == ([1], 5)
+
+
+@given(st.data())
+def test_the_committed_tokens_are_the_targets_own_chain(data):
+    """Whatever the tree, the tokens are what the target says along its own path."""
+    count = data.draw(st.integers(1, 15))
+    parents = [-1] + [data.draw(st.integers(0, node - 1)) for node in range(1, count)]
+    tokens, taken = [0], set()
+    for node in range(1, count):
+        free = [t for t in range(count + 1) if (parents[node], t) not in taken]
+        tokens.append(data.draw(st.sampled_from(free)))
+        taken.add((parents[node], tokens[-1]))
+    tree = TokenTree(tuple(tokens), tuple(parents))
+    says = [data.draw(st.integers(0, 4)) for _ in range(count)]
+    accepted, bonus = walk(tree, says.__getitem__)
+    path = [0, *accepted]
+    for node, following in zip(path, accepted, strict=False):
+        assert tree.parents[following] == node
+        assert tree.token_ids[following] == says[node]
+    assert bonus == says[path[-1]]
+    assert bonus not in tree.children()[path[-1]]
