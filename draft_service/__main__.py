@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import grpc
 import zmq
@@ -36,7 +37,7 @@ from outrider.v1 import drafting_pb2_grpc
 MAX_MESSAGE_BYTES = 16 * 2**20
 WORKER_CHECK_S = 1.0
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("draft_service")
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -149,10 +150,8 @@ def _stop_event(environ: Mapping[str, str]) -> asyncio.Event:
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), timeout_s)
-    except TimeoutError:
-        pass
 
 
 if __name__ == "__main__":

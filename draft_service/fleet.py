@@ -87,7 +87,9 @@ class VerifyFleet:
             self._progress += 1
             beat = m.Heartbeat(self._hello.boot_id, self._progress)
             greeted = (LinkState.READY, LinkState.LEAVING)
-            self._outbox += [(i, beat) for i, link in enumerate(self.links) if link.state in greeted]
+            self._outbox += [
+                (i, beat) for i, link in enumerate(self.links) if link.state in greeted
+            ]
         return lost
 
     def _greeted(self, link: VerifyLink, ack: m.HelloAck, now: float) -> bool:

@@ -1,10 +1,10 @@
 """DraftingService over gRPC: translates, and nothing else."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import grpc
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from draft_service.drafting import Drafting, RoundDone, Totals
 from draft_service.settings import METHODS, DraftSettings
@@ -40,10 +40,14 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         self._streams = streams
         self._settings = settings
 
-    async def Draft(
+    async def Draft(  # type: ignore[override]  # the stub knows generators only
         self, request: drafting_pb2.DraftRequest, context: Context
-    ) -> AsyncIterator[drafting_pb2.DraftResponse]:
-        """Runs one session; whatever ends the call frees it on both workers."""
+    ) -> None:
+        """Runs one session; whatever ends the call frees it on both workers.
+
+        Writes instead of yielding: a call that is cancelled while it sends would leave a generator,
+        and with it the session, to the garbage collector.
+        """
         span = start_span_under(_traceparent(context), "outrider.draft", SpanKind.SERVER)
         try:
             drafting = _drafting(request, self._settings.default_method, traceparent(span))
@@ -52,10 +56,12 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
             async with aclosing(self._streams.run(self._worker, drafting)) as rounds:
                 async for done in rounds:
                     record_round(span, done)
-                    yield _response(done, drafting)
+                    await context.write(_response(done, drafting))
         except OutriderError as error:
             span.set_status(Status(StatusCode.ERROR, error.message))
             await abort(context, error)
+        except grpc.aio.InternalError:
+            pass  # what `write` raises where the gateway has gone; the session is freed anyway
         finally:
             span.end()
 

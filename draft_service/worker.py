@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-
+from contextlib import suppress
 
 import zmq
 
@@ -91,11 +91,9 @@ class DraftWorker:
         self._wake()
 
     def _wake(self) -> None:
-        with self._wake_lock:
-            try:
-                self._wake_sender.send(b"", flags=zmq.DONTWAIT)
-            except zmq.Again:
-                pass  # as many wake-ups are waiting as the socket takes
+        # Where the socket takes no more, enough wake-ups are waiting.
+        with self._wake_lock, suppress(zmq.Again):
+            self._wake_sender.send(b"", flags=zmq.DONTWAIT)
 
     # ---- the thread
 
@@ -148,11 +146,9 @@ class DraftWorker:
                     self._count(event)
 
     def _drain_wakes(self) -> None:
-        try:
+        with suppress(zmq.Again):
             while True:
                 self._wake_receiver.recv(flags=zmq.DONTWAIT)
-        except zmq.Again:
-            pass
 
     def _count(self, done: RoundDone) -> None:
         metrics, times = self._metrics, done.times

@@ -26,7 +26,7 @@ from verify_service.settings import VerifySettings
 from verify_service.spans import RoundSpans
 from verify_service.worker import VerifyWorker
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("verify_service")
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-
 from torch import Tensor
 
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
@@ -94,5 +93,3 @@ def _rows(segment: Segment) -> SegmentRows:
 
 def _is_greedy(segment: Segment) -> bool:
     return segment.sampling.is_greedy
-
-

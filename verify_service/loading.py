@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from transformers.utils.logging import disable_progress_bar
 
 from outrider.embedded_model import EMBEDDED, MODEL_NAME, resolve_model
 from outrider.modeling.target import TargetModel
@@ -60,6 +61,8 @@ def load_target(settings: VerifySettings) -> LoadedTarget:
 
 
 def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> TargetModel:
+    # The supervisor shows what is loading.
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         return TargetModel.load(source, dtype, device_map)
     except (OSError, ValueError) as error:

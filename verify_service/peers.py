@@ -1,4 +1,4 @@
-"""The draft workers a verify worker knows: who has said hello, who is still heard, who misbehaves."""
+"""The draft workers a verify worker knows: who is welcome, who is still heard, who misbehaves."""
 
 from dataclasses import dataclass
 

@@ -49,7 +49,11 @@ def plan_shares(demands: Sequence[Demand], token_budget: int) -> list[Share]:
     shares: list[Share] = []
     left = token_budget
     for index, demand in enumerate(demands):
-        if demand.tree_rows and not demand.prefill_rows and (demand.tree_rows <= left or not shares):
+        if (
+            demand.tree_rows
+            and not demand.prefill_rows
+            and (demand.tree_rows <= left or not shares)
+        ):
             shares.append(Share(index, 0, with_tree=True))
             left -= demand.tree_rows
     for index, demand in enumerate(demands):

@@ -1,4 +1,4 @@
-"""The open sessions of a verify worker: placed, given trees, closed. Every field is checked here."""
+"""The open sessions of a verify worker: placed, given trees, closed. All fields are checked."""
 
 from collections.abc import Iterator
 
@@ -21,9 +21,7 @@ class SessionTable:
         counters: Told of stale messages.
     """
 
-    def __init__(
-        self, target: m.TargetDescription, blocks: KvBlocks, counters: Counters
-    ) -> None:
+    def __init__(self, target: m.TargetDescription, blocks: KvBlocks, counters: Counters) -> None:
         self._counters = counters
         self._target = target
         self._blocks = blocks

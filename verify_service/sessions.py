@@ -39,9 +39,7 @@ class VerifySession:
     def tokens_left(self, context_limit: int) -> int:
         """Tokens the session may still commit."""
         opened = self.opened
-        return tokens_left(
-            len(self.token_ids), opened.prompt_length, opened.limits, context_limit
-        )
+        return tokens_left(len(self.token_ids), opened.prompt_length, opened.limits, context_limit)
 
     @property
     def missing_rows(self) -> int:

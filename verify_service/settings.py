@@ -24,7 +24,8 @@ class VerifySettings(Settings):
         "tcp://127.0.0.1:50053", description="where draft workers connect: ipc://PATH or tcp://H:P"
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto", description="weights and cache; auto: the checkpoint's, float32 on a CPU without bf16"
+        "auto",
+        description="weights and cache; auto: the checkpoint's, float32 on a CPU without bf16",
     )
     device_map: str = Field("auto", description="cpu, cuda, cuda:N, or auto (spread over all GPUs)")
     threads: int = Field(0, description="torch threads on a CPU; 0: one per core", ge=0, le=1024)

@@ -13,7 +13,7 @@ class NonFiniteLogits(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One session's rows in a step: a prefill chunk, a tree, or the last chunk with a tree behind it.
+    """One session's rows in a step: a prefill chunk, a tree, or the last chunk with its tree.
 
     Args:
         token_ids: `[num_rows]`.

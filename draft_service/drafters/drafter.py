@@ -33,9 +33,7 @@ class Drafter(Protocol):
     def open(self, session_id: bytes, token_ids: Sequence[int]) -> None:
         """Takes a session with its prompt and committed tokens."""
 
-    def draft(
-        self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]
-    ) -> list[TokenTree]:
+    def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """One tree per session, each rooted in its last committed token."""
 
     def commit(

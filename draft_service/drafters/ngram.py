@@ -45,9 +45,7 @@ class NgramDrafter:
         rates = AcceptanceRates(self._shared_rates)
         self._sessions[session_id] = _Session(SuffixIndex(token_ids), rates)
 
-    def draft(
-        self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]
-    ) -> list[TokenTree]:
+    def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
         return [
             _draft(self._sessions[session_id], budget)

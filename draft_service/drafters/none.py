@@ -16,9 +16,7 @@ class NoDrafter:
         """As `Drafter.open`."""
         self._roots[session_id] = token_ids[-1]
 
-    def draft(
-        self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]
-    ) -> list[TokenTree]:
+    def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
         return [TokenTree.root_only(self._roots[session_id]) for session_id in session_ids]
 

@@ -67,8 +67,6 @@ class SuffixIndex:
     def _match_length(self, place: int) -> int:
         text, end = self.token_ids, len(self.token_ids)
         length = 0
-        while (
-            length < min(MAX_MATCH, place) and text[place - 1 - length] == text[end - 1 - length]
-        ):
+        while length < min(MAX_MATCH, place) and text[place - 1 - length] == text[end - 1 - length]:
             length += 1
         return length

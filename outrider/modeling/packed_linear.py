@@ -8,14 +8,12 @@ those that torch's own compiler emits when it freezes a model.
 import torch
 from torch import Tensor, nn
 
-PACKABLE = (torch.float32, torch.bfloat16)
-
 
 class PackedLinear(nn.Module):
     """A drop-in for one `nn.Linear`; for inference only.
 
     Args:
-        linear: On the CPU, in a dtype of `PACKABLE`; its weight may be freed afterwards.
+        linear: On the CPU, in float32 or bfloat16; its weight may be freed afterwards.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -32,15 +30,6 @@ class PackedLinear(nn.Module):
         return result
 
 
-def can_pack(dtype: torch.dtype) -> bool:
-    """True where this machine runs packed layers of a dtype at full speed."""
-    if not torch.backends.mkldnn.is_available():
-        return False
-    if dtype is torch.bfloat16:
-        return torch.cpu._is_avx512_bf16_supported()
-    return dtype is torch.float32
-
-
 def pack_linears(model: nn.Module) -> int:
     """Replaces the linear layers of a model that lie on the CPU, in place.
 
@@ -54,8 +43,17 @@ def pack_linears(model: nn.Module) -> int:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             # Exactly nn.Linear: a subclass (quantised, parallel) has a forward of its own.
-            if type(child) is nn.Linear and child.weight.device.type == "cpu":
-                if can_pack(child.weight.dtype):
-                    setattr(parent, name, PackedLinear(child))
-                    replaced += 1
+            if type(child) is nn.Linear and _can_pack(child.weight):
+                setattr(parent, name, PackedLinear(child))
+                replaced += 1
     return replaced
+
+
+def _can_pack(weight: Tensor) -> bool:
+    """True where this machine runs a packed layer at full speed."""
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if weight.device.type != "cpu" or not has_onednn:
+        return False
+    if weight.dtype is torch.bfloat16:
+        return torch.cpu._is_avx512_bf16_supported()
+    return weight.dtype is torch.float32

@@ -11,7 +11,7 @@ from outrider.protocol.decoding import Sampling
 
 
 def greedy_tokens(logits: Tensor) -> Tensor:
-    """The most likely token of each row, int64 `[num_rows]`, from logits `[num_rows, vocab_size]`."""
+    """The most likely token of each row of logits `[num_rows, vocab_size]`, int64 `[num_rows]`."""
     return logits.argmax(dim=-1)
 
 

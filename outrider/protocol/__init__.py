@@ -1,1 +1,1 @@
-"""What the processes agree on: trees, messages, sampling noise, sessions and channels. Never torch."""
+"""What the processes agree on: trees, messages, noise, sessions and channels. Never torch."""

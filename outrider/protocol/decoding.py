@@ -87,9 +87,13 @@ class Sampling:
             ("frequency_penalty", 0.0),
         ):
             if proto.HasField(name) and getattr(proto, name) != neutral:  # type: ignore[arg-type]
-                raise NotSupported(f"sampling.{name}", "is not supported by this version; leave it out")
+                raise NotSupported(
+                    f"sampling.{name}", "is not supported by this version; leave it out"
+                )
         if proto.logit_bias:
-            raise NotSupported("sampling.logit_bias", "is not supported by this version; leave it out")
+            raise NotSupported(
+                "sampling.logit_bias", "is not supported by this version; leave it out"
+            )
         return cls(
             temperature=proto.temperature,
             top_p=proto.top_p if proto.HasField("top_p") else 1.0,
@@ -223,9 +227,7 @@ def check_token_ids(field: str, token_ids: Sequence[int], vocab_size: int) -> No
     """
     if not token_ids or (min(token_ids) >= 0 and max(token_ids) < vocab_size):
         return
-    index, token_id = next(
-        (i, t) for i, t in enumerate(token_ids) if not 0 <= t < vocab_size
-    )
+    index, token_id = next((i, t) for i, t in enumerate(token_ids) if not 0 <= t < vocab_size)
     raise InvalidField(f"{field}[{index}]", f"must be from 0 to {vocab_size - 1}, got {token_id}")
 
 

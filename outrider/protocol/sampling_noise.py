@@ -1,4 +1,4 @@
-"""Sampling noise keyed by (request seed, absolute position, token id), never consumed from a stream.
+"""Sampling noise keyed by (seed, absolute position, token id), never consumed from a stream.
 
 `token = argmax(log p(token) + gumbel(seed, position, token))`: the text is a pure function of
 prompt, parameters and seed, whatever the tree, the batch, the worker or a crash in between.

@@ -1,4 +1,4 @@
-"""The ZeroMQ pair of the channel seam: verify binds a ROUTER, draft opens one DEALER per verify worker.
+"""The ZeroMQ pair of the channel seam: verify binds a ROUTER, draft opens a DEALER to each one.
 
 libzmq's defaults lose messages silently, ignore a restarted peer and never notice a stopped one, so
 each option below answers a measured failure. Each end is owned by one thread.
@@ -172,7 +172,10 @@ class ZmqDraftChannel:
     """
 
     def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", endpoint: str, keys: CurveKeys | None = None
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        endpoint: str,
+        keys: CurveKeys | None = None,
     ) -> None:
         check_endpoint(endpoint, keys is not None)
         self.socket = context.socket(zmq.DEALER)

@@ -205,9 +205,6 @@ def plain_tokens(
 ) -> list[int]:
     """What decoding one token at a time gives: the reference, written without the engine."""
 
-
-
-
     sampling = sampling or Sampling()
     text = list(prompt)
     while len(text) - len(prompt) < max_new_tokens and len(text) < context_limit:

@@ -68,7 +68,9 @@ class _Tokens:
         self._target = target
 
     def token_at(self, node: int) -> int:
-        return choose(self._target.logits(self._prefixes[node]), self._prefixes[node], self._segment)
+        return choose(
+            self._target.logits(self._prefixes[node]), self._prefixes[node], self._segment
+        )
 
     def log_prob_at(self, node: int, token_id: int) -> float:
         logits = self._target.logits(self._prefixes[node])

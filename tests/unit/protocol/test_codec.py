@@ -16,7 +16,7 @@ from outrider.v1 import speculation_pb2 as pb
 
 SESSION = bytes(range(16))
 TARGET = m.TargetDescription("tiny", "aa", "bb", 512, 64, (2, 3), 32, 8)
-MESSAGES = [
+MESSAGES: list[m.Message] = [
     m.Hello(b"boot", tokenizer_fingerprint="bb", vocab_size=512),
     m.HelloAck(b"boot", TARGET, 5000, m.CostTable((1, 4), (10, 12))),
     m.OpenSession(
@@ -119,7 +119,7 @@ def _frame(envelope: pb.Envelope) -> list[bytes]:
             ),
             "max_new_tokens|prompt_length",
         ),
-        (pb.Envelope(fault=pb.Fault(code=99)), "99"),
+        (pb.Envelope(fault=pb.Fault(code=99)), "99"),  # type: ignore[arg-type]
         (pb.Envelope(hello_ack=pb.HelloAck()), "cost_table"),
     ],
 )

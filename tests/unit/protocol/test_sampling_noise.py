@@ -36,7 +36,7 @@ def test_gumbel_moments():
     ("one", "other"),
     [((0, 1), (1, 0)), ((5, 5), (5, 6)), ((5, 5), (6, 5)), ((2**64 - 1, 0), (0, 0))],
 )
-def test_seed_and_position_do_not_alias(one, other):
+def test_seed_and_position_do_not_alias(one: tuple[int, int], other: tuple[int, int]):
     """`seed + position` would give the first pair the same numbers."""
     first, second = gumbel(*one, TOKENS), gumbel(*other, TOKENS)
     assert not np.array_equal(first, second)

@@ -55,9 +55,7 @@ def test_a_verdict_is_taken_once():
     assert session.token_ids == [1, 2, 9]
 
 
-@pytest.mark.parametrize(
-    "accepted", [(1, 2), (3,), (0,), (4,), (2, 2), (2, 3, 3), (-1,)], ids=str
-)
+@pytest.mark.parametrize("accepted", [(1, 2), (3,), (0,), (4,), (2, 2), (2, 3, 3), (-1,)], ids=str)
 def test_indices_that_are_no_path_are_refused_and_nothing_is_committed(accepted):
     session = draft_session()
     session.propose(TokenTree((2, 3, 4, 5), (-1, 0, 0, 2)))
@@ -133,7 +131,14 @@ def test_the_ledger_knows_new_repeated_stale_and_skipped():
 
 @pytest.mark.parametrize(
     ("count", "limit", "context", "left"),
-    [(5, 10, 100, 10), (9, 10, 100, 6), (15, 10, 100, 0), (5, 10, 8, 3), (8, 10, 8, 0), (9, 1, 8, 0)],
+    [
+        (5, 10, 100, 10),
+        (9, 10, 100, 6),
+        (15, 10, 100, 0),
+        (5, 10, 8, 3),
+        (8, 10, 8, 0),
+        (9, 1, 8, 0),
+    ],
 )
 def test_tokens_left(count, limit, context, left):
     assert tokens_left(count, 5, DecodeLimits(limit), context) == left

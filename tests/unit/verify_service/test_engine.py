@@ -33,7 +33,7 @@ def propose(round=0, epoch=0, tree=None) -> m.ProposeTree:
 
 
 def run(engine: VerifyEngine, target: TableTarget) -> list[m.Message]:
-    sent = []
+    sent: list[m.Message] = []
     while (step := engine.plan()) is not None:
         finished = engine.finish(step, target.run(step.segments), Timing(1.0, 1.5))
         target.move_rows(finished.move_sources, finished.move_destinations)

@@ -1,0 +1,105 @@
+"""Runs the gateway: `python -m gateway --model FOLDER`. The composition root, and nothing else."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from gateway.admission import Admission
+from gateway.draft_client import DraftClient
+from gateway.gate import Gate
+from gateway.generation import Generation, GenerationLimits
+from gateway.http_api import create_app
+from gateway.listeners import GrpcListener, HttpListener, PortTaken
+from gateway.readiness import Readiness
+from gateway.settings import GatewaySettings
+from gateway.tokenization import BadModelFolder, PromptTokenizer
+from outrider.settings import exit_for_bad_settings, load_settings_or_exit
+from outrider.supervised import watch_parent
+from outrider.telemetry.logging import setup_logging
+from outrider.telemetry.metrics import GatewayMetrics
+from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
+
+_logger = logging.getLogger("gateway")
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Starts the gateway and runs it until it is told to stop.
+
+    Args:
+        argv: Flags.
+        environ: Environment.
+
+    Raises:
+        SystemExit: A setting is bad (78).
+    """
+    settings = load_settings_or_exit(GatewaySettings, argv, environ)
+    setup_logging("gateway", settings.log_level)
+    setup_tracing("outrider-gateway", environ)
+    try:
+        tokenizer = PromptTokenizer.from_folder(settings.model)
+        asyncio.run(serve(settings, tokenizer, environ))
+    except (BadModelFolder, PortTaken) as error:
+        exit_for_bad_settings(settings.program, str(error))
+    finally:
+        shutdown_tracing()
+
+
+async def serve(
+    settings: GatewaySettings, tokenizer: PromptTokenizer, environ: Mapping[str, str]
+) -> None:
+    """Serves until SIGTERM, SIGINT or the supervisor's end, then drains."""
+    stopping = _stop_event(environ)
+    metrics = GatewayMetrics()
+    async with DraftClient(settings.draft_address, tokenizer, settings.model_name) as draft:
+        admission = Admission(settings.max_running_requests, settings.max_queued_requests)
+        limits = GenerationLimits(settings.default_max_new_tokens, settings.max_deadline_s)
+        generation = Generation(tokenizer, draft, Gate(admission, metrics), metrics, limits)
+        grpc_listener = GrpcListener(generation, settings.reflection, settings.max_request_bytes)
+        readiness = Readiness(draft, grpc_listener.show_readiness)
+        app = create_app(generation, readiness, metrics, settings.max_request_bytes)
+        http_listener = HttpListener(app)
+        await grpc_listener.start(settings.grpc_host, settings.grpc_port)
+        await http_listener.start(settings.http_host, settings.http_port)
+        watch = asyncio.create_task(readiness.watch(), name="readiness")
+        # Without it nobody would know whether requests can be served: better to be started anew.
+        watch.add_done_callback(lambda _: stopping.set())
+        _logger.info(
+            "ready: gRPC on %s:%d, HTTP on %s:%d",
+            settings.grpc_host,
+            settings.grpc_port,
+            settings.http_host,
+            settings.http_port,
+        )
+        await stopping.wait()
+        _logger.info("draining for up to %g s", settings.drain_timeout_s)
+        watch.cancel()
+        await readiness.drain()
+        await asyncio.gather(
+            grpc_listener.stop(settings.drain_timeout_s),
+            http_listener.stop(settings.drain_timeout_s),
+        )
+        with suppress(asyncio.CancelledError):
+            await watch
+    _logger.info("stopped")
+
+
+def _stop_event(environ: Mapping[str, str]) -> asyncio.Event:
+    """Set by SIGTERM, SIGINT, or the loss of a supervisor."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    def on_lost() -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    watch_parent(on_lost, environ)
+    return stopping
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], os.environ)

@@ -1,0 +1,64 @@
+"""Reads the bytes of an HTTP request body: right kind, bounded in size and in time.
+
+Knows nothing of what is in it.
+"""
+
+import asyncio
+
+from starlette.requests import Request
+
+from gateway.http_errors import HttpError
+
+READ_TIMEOUT_S = 15.0
+DISCARD_BYTES = 16 * 2**20  # read and thrown away of a body that is too large
+
+
+async def read_json_bytes(request: Request, max_bytes: int) -> bytes:
+    """The whole body.
+
+    Args:
+        request: Its body has not been read yet.
+        max_bytes: Largest body.
+
+    Returns:
+        Bytes that are said to be JSON in UTF-8.
+
+    Raises:
+        HttpError: 415, 413, or 408 where the client takes more than READ_TIMEOUT_S.
+    """
+    _check_content_type(request.headers.get("content-type", ""))
+    try:
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            return await _read_limited(request, max_bytes)
+    except TimeoutError:
+        raise HttpError(
+            408, "request_timeout", f"the body did not arrive within {READ_TIMEOUT_S:g} s"
+        ) from None
+
+
+def _check_content_type(value: str) -> None:
+    kind, *parameters = (part.strip().lower() for part in value.split(";"))
+    charsets = [part.split("=", 1)[1] for part in parameters if part.startswith("charset=")]
+    if kind != "application/json" or any(c.strip('"') not in ("utf-8", "utf8") for c in charsets):
+        raise HttpError(
+            415, "unsupported_media_type", "the content type must be application/json in UTF-8"
+        )
+
+
+async def _read_limited(request: Request, max_bytes: int) -> bytes:
+    too_large = HttpError(413, "request_too_large", f"the body must be at most {max_bytes} bytes")
+    declared = request.headers.get("content-length", "")
+    if "expect" in request.headers and declared.isdecimal() and int(declared) > max_bytes:
+        raise too_large  # the client asked before it sent
+    body = bytearray()
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= max_bytes:
+            body += chunk
+        elif size > max_bytes + DISCARD_BYTES:
+            raise too_large
+    if size > max_bytes:
+        # Only now: to close on a client that still writes would take the answer away from it.
+        raise too_large
+    return bytes(body)

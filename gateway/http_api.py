@@ -1,0 +1,193 @@
+"""The HTTP API: translates between JSON and `generation.py`; decides nothing about a request."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from gateway.body_reader import read_json_bytes
+from gateway.event_stream import DONE_EVENT, EventStream
+from gateway.generation import Generation
+from gateway.http_body import body_schema, read_body
+from gateway.http_errors import (
+    CLIENT_CLOSED_REQUEST,
+    HttpError,
+    error_event,
+    error_response,
+    http_error,
+)
+from gateway.http_messages import joined, message_json
+from gateway.readiness import Readiness
+from outrider.protocol.errors import InternalFailure, OutriderError
+from outrider.telemetry.metrics import GatewayMetrics, render
+from outrider.v1 import generation_pb2
+
+T = TypeVar("T")
+Messages = AsyncGenerator[generation_pb2.GenerateResponse, None]
+
+_JSON_CONTENT = {"application/json": {"schema": body_schema()}}
+
+
+class ClientGone(Exception):
+    """The client closed its connection before the answer began."""
+
+
+def create_app(
+    generation: Generation,
+    readiness: Readiness,
+    metrics: GatewayMetrics,
+    max_request_bytes: int,
+) -> FastAPI:
+    """Builds the HTTP API.
+
+    Args:
+        generation: Answers requests.
+        readiness: Answers /health.
+        metrics: Shown at /metrics.
+        max_request_bytes: Largest body.
+
+    Returns:
+        An ASGI application.
+    """
+    app = FastAPI(title="Outrider", version=version("outrider"))
+    _add_error_handlers(app)
+
+    @app.post("/generate", openapi_extra={"requestBody": {"content": _JSON_CONTENT}})
+    async def generate(request: Request) -> Response:
+        """Generates from one prompt, as JSON or as server-sent events."""
+        body = read_body(await read_json_bytes(request, max_request_bytes))
+        messages = generation.generate(
+            body.to_proto(), None, request.headers.get("traceparent", "")
+        )
+        wants_events = body.stream
+        if wants_events is None:
+            wants_events = "text/event-stream" in request.headers.get("accept", "")
+        if wants_events:
+            first = await _unless_gone(request, _first(messages))
+            return EventStream(_events(first, messages, body.logprobs))
+        whole = await _unless_gone(request, _collect(messages))
+        return JSONResponse(message_json(whole, body.logprobs))
+
+    @app.get("/v1/models")
+    async def models() -> JSONResponse:
+        """Lists the one served model."""
+        model = await generation.describe()
+        entry = {
+            "id": model.model,
+            "object": "model",
+            "owned_by": "outrider",
+            "context_limit": model.context_limit,
+            "vocab_size": model.vocab_size,
+            "methods": list(model.methods),
+            "default_method": model.default_method,
+            "max_nodes": model.max_nodes,
+            "max_depth": model.max_depth,
+            "has_chat_template": model.has_chat_template,
+        }
+        return JSONResponse({"object": "list", "data": [entry]})
+
+    @app.get("/health")
+    async def health() -> JSONResponse:
+        """200 where a request can be served now, else 503 and why not."""
+        if readiness.reason:
+            body = {"status": "not_serving", "reason": readiness.reason}
+            return JSONResponse(body, status_code=503)
+        return JSONResponse({"status": "serving"})
+
+    @app.get("/metrics")
+    async def show_metrics(request: Request) -> Response:
+        """All metrics in the Prometheus or OpenMetrics text form."""
+        data, content_type = render(metrics.registry, request.headers.get("accept", ""))
+        return Response(data, headers={"Content-Type": content_type})
+
+    return app
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    async def on_typed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, OutriderError)
+        return error_response(http_error(error))
+
+    async def on_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HttpError)
+        return error_response(error)
+
+    async def on_routing(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+        response = error_response(HttpError(error.status_code, code, str(error.detail)))
+        response.headers.update(error.headers or {})
+        return response
+
+    async def on_gone(request: Request, error: Exception) -> Response:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    async def on_unknown(request: Request, error: Exception) -> Response:
+        return error_response(http_error(InternalFailure("internal error")))
+
+    app.add_exception_handler(OutriderError, on_typed)
+    app.add_exception_handler(HttpError, on_http)
+    app.add_exception_handler(HTTPException, on_routing)
+    app.add_exception_handler(ClientGone, on_gone)
+    app.add_exception_handler(Exception, on_unknown)
+
+
+async def _first(messages: Messages) -> generation_pb2.GenerateResponse:
+    """The first message: until it is there, an error still has its own HTTP status."""
+    try:
+        return await anext(messages)
+    except BaseException:
+        await messages.aclose()
+        raise
+
+
+async def _collect(messages: Messages) -> generation_pb2.GenerateResponse:
+    async with aclosing(messages):
+        return joined([message async for message in messages])
+
+
+async def _events(
+    first: generation_pb2.GenerateResponse, messages: Messages, logprobs: bool
+) -> AsyncGenerator[str, None]:
+    async with aclosing(messages):
+        yield _event(first, logprobs)
+        try:
+            async for message in messages:
+                yield _event(message, logprobs)
+        except OutriderError as error:
+            yield error_event(http_error(error))
+            return
+        yield DONE_EVENT
+
+
+def _event(message: generation_pb2.GenerateResponse, logprobs: bool) -> str:
+    return f"data: {json.dumps(message_json(message, logprobs), ensure_ascii=False)}\n\n"
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Runs the work, and cancels it when the client goes away meanwhile.
+
+    Raises:
+        ClientGone: It did.
+    """
+    task = asyncio.ensure_future(work)
+    watch = asyncio.ensure_future(_disconnect(request.receive))
+    try:
+        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientGone
+    finally:
+        watch.cancel()
+        task.cancel()
+
+
+async def _disconnect(receive: Callable[[], Awaitable[Any]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

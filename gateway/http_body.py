@@ -1,0 +1,211 @@
+"""The JSON body of POST /generate: strict, and the same request as over gRPC.
+
+Only the form is checked here (types, unknown fields, integers that protobuf cannot hold); ranges
+are the business of `requests.py`, so that both protocols give the same verdict.
+"""
+
+import json
+from typing import Annotated, Any, Literal, NoReturn, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from outrider.protocol.errors import InvalidField
+from outrider.v1 import decoding_pb2, generation_pb2
+
+Uint32 = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Uint64 = Annotated[int, Field(ge=0, le=2**64 - 1)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Float32 = Annotated[float, Field(allow_inf_nan=False, ge=-3.4e38, le=3.4e38)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class ChatMessageBody(_Body):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class SamplingBody(_Body):
+    """How tokens are drawn."""
+
+    temperature: Number | None = Field(None, description="0 (greedy, the default) to 100")
+    top_p: Number | None = Field(None, description="above 0, to 1 (off)")
+    top_k: Uint32 | None = Field(None, description="0 is off")
+    min_p: Number | None = Field(None, description="0 (off) to 1")
+    seed: Uint64 | None = Field(None, description="same prompt, parameters and seed: same tokens")
+    repetition_penalty: Number | None = Field(None, description="not supported yet")
+    presence_penalty: Number | None = Field(None, description="not supported yet")
+    frequency_penalty: Number | None = Field(None, description="not supported yet")
+    logit_bias: dict[str, Float32] | None = Field(None, description="not supported yet")
+
+
+class LimitsBody(_Body):
+    """When the answer ends."""
+
+    max_new_tokens: Uint32 | None = Field(None, description="0 to the room left in the context")
+    stop: list[str] | None = Field(None, description="up to 4 strings of 1 to 256 bytes")
+    stop_token_ids: list[Uint32] | None = Field(None, description="up to 64 token ids")
+    ignore_eos: bool = False
+
+
+class SpeculationBody(_Body):
+    """How candidate trees are built; never changes a token."""
+
+    method: str = ""
+    parallel_degree: Uint32 | None = Field(None, description="1 to 64")
+    max_nodes: Uint32 | None = Field(None, description="1 to the limit of the draft worker")
+    depth: Uint32 | None = Field(None, description="1 to the limit of the draft worker")
+    validation_threshold: Number | None = Field(None, description="1 (lossless)")
+    disabled: bool = False
+
+
+class GenerateBody(_Body):
+    """A request: exactly one of prompt, chat and token_ids."""
+
+    prompt: str | None = Field(None, description="plain text to continue")
+    chat: list[ChatMessageBody] | None = Field(None, description="conversation, oldest first")
+    token_ids: list[Uint32] | None = Field(None, description="tokenised prompt")
+    sampling: SamplingBody = SamplingBody()  # type: ignore[call-arg]  # all fields have defaults
+    limits: LimitsBody = LimitsBody()  # type: ignore[call-arg]
+    speculation: SpeculationBody = SpeculationBody()  # type: ignore[call-arg]
+    logprobs: bool = False
+    request_id: str = ""
+    stream: bool | None = Field(
+        None, description="server-sent events; unset: where Accept is text/event-stream"
+    )
+    max_new_tokens: Uint32 | None = Field(None, description="short for limits.max_new_tokens")
+    temperature: Number | None = Field(None, description="short for sampling.temperature")
+    seed: Uint64 | None = Field(None, description="short for sampling.seed")
+
+    @model_validator(mode="after")
+    def _check_inputs(self) -> Self:
+        inputs = (self.prompt, self.chat, self.token_ids)
+        if sum(value is not None for value in inputs) > 1:
+            raise ValueError("exactly one of prompt, chat and token_ids is needed")
+        return self
+
+    def to_proto(self) -> generation_pb2.GenerateRequest:
+        """The gRPC request that this body stands for.
+
+        Raises:
+            InvalidField: A field and its short form are both given, or text is not Unicode.
+        """
+        limits = self.limits.model_dump()
+        sampling = self.sampling.model_dump()
+        for group, name, target in (
+            ("limits", "max_new_tokens", limits),
+            ("sampling", "temperature", sampling),
+            ("sampling", "seed", sampling),
+        ):
+            short = getattr(self, name)
+            if short is None:
+                continue
+            if target[name] is not None:
+                raise InvalidField(name, f"is short for {group}.{name}; give only one of the two")
+            target[name] = short
+        bias = _read_logit_bias(sampling.pop("logit_bias"))
+        try:
+            request = generation_pb2.GenerateRequest(
+                sampling=decoding_pb2.Sampling(**sampling, logit_bias=bias),
+                limits=generation_pb2.Limits(**limits),
+                speculation=decoding_pb2.Speculation(**self.speculation.model_dump()),
+                logprobs=self.logprobs,
+                request_id=self.request_id,
+            )
+            self._set_input(request)
+        except UnicodeEncodeError:
+            raise InvalidField(
+                "request", "holds half of a surrogate pair, which no text is"
+            ) from None
+        return request
+
+    def _set_input(self, request: generation_pb2.GenerateRequest) -> None:
+        if self.prompt is not None:
+            request.prompt = self.prompt
+        elif self.token_ids is not None:
+            request.token_ids.ids.extend(self.token_ids)
+            request.token_ids.SetInParent()
+        elif self.chat is not None:
+            request.chat.SetInParent()
+            for message in self.chat:
+                request.chat.messages.add(role=message.role, content=message.content)
+
+
+def read_body(data: bytes) -> GenerateBody:
+    """Reads a request body.
+
+    Args:
+        data: UTF-8 JSON.
+
+    Returns:
+        The body, well-formed.
+
+    Raises:
+        InvalidField: It is not JSON, or a field is unknown or has the wrong type.
+    """
+    try:
+        value = json.loads(
+            data.decode(),
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse_constant,
+        )
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InvalidField("body", f"is not valid JSON: {reason}") from None
+    try:
+        return GenerateBody.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise InvalidField(
+            _path(first["loc"]), first["msg"].removeprefix("Value error, ")
+        ) from None
+
+
+def body_schema() -> dict[str, Any]:
+    """The JSON schema of the body, without references, to stand anywhere in an OpenAPI document."""
+    schema = GenerateBody.model_json_schema()
+    definitions = schema.pop("$defs")
+
+    def resolved(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolved(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return resolved(definitions[part["$ref"].rpartition("/")[2]])
+        return {key: resolved(value) for key, value in part.items()}
+
+    whole: dict[str, Any] = resolved(schema)
+    return whole
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key appears twice in one object")
+    return fields
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path.removeprefix(".") or "body"
+
+
+def _read_logit_bias(bias: dict[str, float] | None) -> dict[int, float]:
+    try:
+        token_ids = {int(key): value for key, value in (bias or {}).items()}
+    except ValueError:
+        raise InvalidField("sampling.logit_bias", "keys must be token ids") from None
+    if any(not 0 <= token_id < 2**32 for token_id in token_ids):
+        raise InvalidField("sampling.logit_bias", "keys must be token ids")
+    return token_ids

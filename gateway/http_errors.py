@@ -1,0 +1,83 @@
+"""Errors over HTTP: `{"error": {message, type, param, code}}` and the status of each kind."""
+
+import json
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from outrider.grpc_status import RETRY_DELAY_S
+from outrider.protocol.errors import ErrorCode, InvalidField, OutriderError
+
+STATUS_OF_CODE = {
+    ErrorCode.INVALID_ARGUMENT: 400,
+    ErrorCode.FAILED_PRECONDITION: 400,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.RESOURCE_EXHAUSTED: 429,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.UNIMPLEMENTED: 501,
+    ErrorCode.UNAVAILABLE: 503,
+    ErrorCode.DEADLINE_EXCEEDED: 504,
+}
+CLIENT_CLOSED_REQUEST = 499
+
+
+class HttpError(Exception):
+    """A refusal that only HTTP knows.
+
+    Args:
+        status: HTTP status.
+        code: Short name for programs.
+        message: For people.
+        param: The field at fault, if one is.
+    """
+
+    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+
+
+def http_error(error: OutriderError) -> HttpError:
+    """The HTTP form of a typed error."""
+    param = _http_field(error.field) if isinstance(error, InvalidField) else None
+    message = error.message
+    if isinstance(error, InvalidField) and param is not None:
+        message = f"{param}: {error.message.removeprefix(f'{error.field}: ')}"
+    return HttpError(STATUS_OF_CODE[error.code], error.code.value.lower(), message, param)
+
+
+def error_body(error: HttpError) -> dict[str, Any]:
+    """The JSON body of an error."""
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    if error.status == STATUS_OF_CODE[ErrorCode.RESOURCE_EXHAUSTED]:
+        kind = "overloaded_error"
+    return {
+        "error": {
+            "message": error.message,
+            "type": kind,
+            "param": error.param,
+            "code": error.code,
+        }
+    }
+
+
+def error_response(error: HttpError) -> JSONResponse:
+    """The whole answer of a request that failed before its first message."""
+    headers = {}
+    if error.status == STATUS_OF_CODE[ErrorCode.RESOURCE_EXHAUSTED]:
+        headers["Retry-After"] = str(RETRY_DELAY_S)
+    if error.status in (408, 413, 415):
+        headers["Connection"] = "close"  # the rest of the body is not read
+    return JSONResponse(error_body(error), status_code=error.status, headers=headers)
+
+
+def error_event(error: HttpError) -> str:
+    """The server-sent event of a stream that failed after it began."""
+    return f"data: {json.dumps(error_body(error))}\n\n"
+
+
+def _http_field(field: str) -> str:
+    """The path in the JSON body, which is flatter than the protobuf message."""
+    return field.replace("token_ids.ids", "token_ids").replace("chat.messages", "chat")

@@ -1,0 +1,54 @@
+"""Answers as JSON: one message of a stream, or a whole answer made of all of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from outrider.v1 import decoding_pb2, generation_pb2
+
+_FINISH_REASONS = {
+    decoding_pb2.FINISH_REASON_STOP: "stop",
+    decoding_pb2.FINISH_REASON_LENGTH: "length",
+}
+
+
+def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> dict[str, Any]:
+    """One message.
+
+    Args:
+        message: As over gRPC.
+        logprobs: True: log_probs were asked for, and are shown even where empty.
+
+    Returns:
+        The same fields; those of the last message only where it is the last.
+    """
+    fields: dict[str, Any] = {"text": message.text, "token_ids": list(message.token_ids)}
+    if logprobs:
+        fields["log_probs"] = list(message.log_probs)
+    fields["accepted_count"] = message.accepted_count
+    if message.request_id:
+        fields["request_id"] = message.request_id
+    if message.finish_reason:
+        fields["finish_reason"] = _FINISH_REASONS[message.finish_reason]
+        fields["usage"] = {
+            "prompt_tokens": message.usage.prompt_tokens,
+            "completion_tokens": message.usage.completion_tokens,
+        }
+        report = message.speculation_report
+        fields["speculation_report"] = {
+            field.name: getattr(report, field.name) for field in report.DESCRIPTOR.fields
+        }
+    return fields
+
+
+def joined(messages: Iterable[generation_pb2.GenerateResponse]) -> generation_pb2.GenerateResponse:
+    """All messages of a stream as one."""
+    whole = generation_pb2.GenerateResponse()
+    texts: list[str] = []
+    accepted_count = 0
+    for message in messages:
+        texts.append(message.text)
+        accepted_count += message.accepted_count
+        whole.MergeFrom(message)
+    whole.text = "".join(texts)
+    whole.accepted_count = accepted_count
+    return whole

@@ -1,0 +1,136 @@
+"""The journal of one stream: all that is needed to place it on a worker again, from any point.
+
+Parameters are frozen; committed tokens are only ever appended. What a worker sends is checked
+here, so a faulty worker ends its stream instead of changing it. Policy: no clock, no I/O.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.requests import GenerationJob
+from outrider.protocol.decoding import DecodeLimits, FinishReason
+from outrider.protocol.errors import InternalFailure
+from outrider.v1 import decoding_pb2, drafting_pb2
+
+SESSION_ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRound:
+    """What one message of a worker adds to the stream.
+
+    Args:
+        token_ids: New ids; none only where the message just ends the stream.
+        log_probs: One per id where wanted, else empty.
+        accepted_count: Of token_ids, how many were accepted from the tree.
+        finish_reason: Why the stream ends here; None: it goes on.
+        report: What speculation did so far.
+    """
+
+    token_ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    accepted_count: int
+    finish_reason: FinishReason | None
+    report: decoding_pb2.SpeculationReport
+
+
+class Journal:
+    """One stream, over all its placements.
+
+    Args:
+        session_id: 16 bytes, never reused.
+        job: The request.
+        limits: The job's limits, which it has (there is something to generate).
+        vocab_size: Committed ids are below this number.
+    """
+
+    def __init__(
+        self, session_id: bytes, job: GenerationJob, limits: DecodeLimits, vocab_size: int
+    ) -> None:
+        if len(session_id) != SESSION_ID_BYTES:
+            raise ValueError(f"session_id has {len(session_id)} bytes, not {SESSION_ID_BYTES}")
+        self._session_id = session_id
+        self._job = job
+        self._limits = limits
+        self._vocab_size = vocab_size
+        self._epoch = 0
+        self._committed: list[int] = []
+
+    @property
+    def epoch(self) -> int:
+        """Number of the current placement, from 0."""
+        return self._epoch
+
+    @property
+    def committed_token_ids(self) -> Sequence[int]:
+        """All tokens of the answer so far."""
+        return tuple(self._committed)
+
+    def placement(self) -> drafting_pb2.DraftRequest:
+        """The request that opens the current epoch on a worker."""
+        return drafting_pb2.DraftRequest(
+            session_id=self._session_id,
+            epoch=self._epoch,
+            prompt_token_ids=self._job.prompt_token_ids,
+            committed_token_ids=self._committed,
+            sampling=self._job.sampling.to_proto(),
+            limits=self._limits.to_proto(),
+            speculation=self._job.speculation.to_proto(),
+            logprobs=self._job.logprobs,
+        )
+
+    def begin_epoch(self) -> None:
+        """Moves to the next placement; answers of the earlier one are of no use any more."""
+        self._epoch += 1
+
+    def append(self, response: drafting_pb2.DraftResponse) -> CommittedRound | None:
+        """Takes a worker's message.
+
+        Args:
+            response: Of the current epoch's placement.
+
+        Returns:
+            What is new in it; None where all of it is known already.
+
+        Raises:
+            InternalFailure: Tokens are missing before it, it contradicts an earlier one, or it is
+                not a legal message.
+        """
+        self._check_form(response)
+        known_count = len(self._committed) - response.index
+        if known_count < 0:
+            raise InternalFailure(
+                f"the draft worker skipped from token {len(self._committed)} to {response.index}"
+            )
+        ids = response.token_ids
+        repeated = ids[:known_count]
+        if repeated != self._committed[response.index : response.index + len(repeated)]:
+            raise InternalFailure("the draft worker changed a token that was committed before")
+        finish_reason = FinishReason.from_proto(response.finish_reason)
+        new = tuple(ids[known_count:])
+        if not new and finish_reason is None:
+            return None
+        if len(self._committed) + len(new) > self._limits.max_new_tokens:
+            raise InternalFailure("the draft worker sent more tokens than were asked for")
+        self._committed += new
+        return CommittedRound(
+            token_ids=new,
+            log_probs=tuple(response.log_probs[known_count:]),
+            accepted_count=max(response.accepted_count - known_count, 0),
+            finish_reason=finish_reason,
+            report=response.report,
+        )
+
+    def _check_form(self, response: drafting_pb2.DraftResponse) -> None:
+        ids = response.token_ids
+        wanted = len(ids) if self._job.logprobs else 0
+        if len(response.log_probs) != wanted:
+            raise InternalFailure(
+                f"the draft worker sent {len(response.log_probs)} log-probabilities, not {wanted}"
+            )
+        if ids and max(ids) >= self._vocab_size:
+            raise InternalFailure(
+                f"the draft worker sent token {max(ids)} of a vocabulary of {self._vocab_size}"
+            )
+        if response.accepted_count > len(ids):
+            raise InternalFailure("the draft worker accepted more tokens than it committed")

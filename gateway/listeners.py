@@ -1,0 +1,162 @@
+"""The two public listeners of the gateway, gRPC and HTTP, in one event loop.
+
+Shell: owns the sockets. Each starts, tells its port, and stops within a grace period.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import grpc
+import uvicorn
+from fastapi import FastAPI
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from gateway.generation import Generation
+from gateway.interceptors import ErrorInterceptor
+from gateway.servicer import GenerationServicer
+from outrider.v1 import generation_pb2, generation_pb2_grpc
+
+SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
+MAX_HEADER_BYTES = 64 * 2**10
+
+_SERVER_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # else a second gateway would silently share the port
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.max_metadata_size", 16 * 2**10),
+)
+
+
+class PortTaken(OSError):
+    """A listener could not be bound; the message names the address."""
+
+
+class GrpcListener:
+    """Generation, health and reflection over gRPC.
+
+    Args:
+        generation: Answers requests.
+        reflection_enabled: True: clients may ask for the descriptors.
+        max_request_bytes: Largest message.
+    """
+
+    def __init__(
+        self, generation: Generation, reflection_enabled: bool, max_request_bytes: int
+    ) -> None:
+        options = (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", max_request_bytes))
+        self._server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
+        generation_pb2_grpc.add_GenerationServiceServicer_to_server(
+            GenerationServicer(generation), self._server
+        )
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if reflection_enabled:
+            names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
+
+    async def start(self, host: str, port: int) -> int:
+        """Begins to listen, not yet serving in the words of the health service.
+
+        Returns:
+            The port.
+
+        Raises:
+            PortTaken: The address cannot be bound.
+        """
+        await self.show_readiness("starting")
+        try:
+            bound = self._server.add_insecure_port(_address(host, port))
+        except RuntimeError:
+            raise PortTaken(
+                f"gRPC cannot listen on {_address(host, port)}: is it in use?"
+            ) from None
+        await self._server.start()
+        return bound
+
+    async def show_readiness(self, reason: str) -> None:
+        """Sets the answer of the health service, per service and as a whole.
+
+        Args:
+            reason: Why requests cannot be served; "" where they can.
+        """
+        statuses = health_pb2.HealthCheckResponse
+        status = statuses.NOT_SERVING if reason else statuses.SERVING
+        for service in ("", SERVICE):
+            await self._health.set(service, status)
+
+    async def stop(self, grace_s: float) -> None:
+        """Takes no more calls, and ends those that still run after the grace period."""
+        await self._server.stop(grace_s)
+
+
+class HttpListener:
+    """The HTTP API.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        )
+        self._server = _Server(config)
+        self._config = config
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Begins to listen.
+
+        Returns:
+            The port.
+
+        Raises:
+            PortTaken: The address cannot be bound.
+        """
+        try:
+            bound = socket.create_server(
+                (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+            )
+        except OSError as error:
+            raise PortTaken(
+                f"HTTP cannot listen on {_address(host, port)}: {error.strerror}"
+            ) from None
+        self._task = asyncio.create_task(self._server.serve([bound]), name="http")
+        while not self._server.started:
+            if self._task.done():
+                self._task.result()
+                raise RuntimeError("the HTTP server ended while it was starting")
+            await asyncio.sleep(0.01)
+        return int(bound.getsockname()[1])
+
+    async def stop(self, grace_s: float) -> None:
+        """Takes no more connections, and ends requests that still run after the grace period."""
+        if self._task is None:
+            return
+        # uvicorn knows whole seconds, and takes 0 for "no limit".
+        self._config.timeout_graceful_shutdown = max(1, round(grace_s))
+        self._server.should_exit = True
+        await self._task
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to the process's composition root."""
+        yield
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

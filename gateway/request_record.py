@@ -1,0 +1,93 @@
+"""What one request leaves behind: its span and its share of the metrics, whatever its end.
+
+Never a prompt or an answer, and no error text, which may quote one. Time is an argument.
+"""
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from gateway.requests import GenerationJob
+from outrider.telemetry import attributes
+from outrider.telemetry.metrics import GatewayMetrics
+from outrider.telemetry.tracing import parent_context, tracer
+from outrider.v1 import decoding_pb2, generation_pb2
+
+OUTCOME_OK = "ok"
+OUTCOME_CANCELLED = "cancelled"
+
+_FINISH_REASONS = {
+    decoding_pb2.FINISH_REASON_STOP: "stop",
+    decoding_pb2.FINISH_REASON_LENGTH: "length",
+}
+
+
+class RequestRecord:
+    """The record of one request, from its arrival until `close`.
+
+    Args:
+        metrics: Where it counts.
+        traceparent: W3C context of the client, or "".
+        now: Time of arrival, seconds.
+    """
+
+    def __init__(self, metrics: GatewayMetrics, traceparent: str, now: float) -> None:
+        self._metrics = metrics
+        self._arrived = now
+        self._first_token: float | None = None
+        self._last_token = now
+        self._completion_count = 0
+        self.span: trace.Span = tracer().start_span(
+            "generate", context=parent_context(traceparent), kind=SpanKind.SERVER
+        )
+
+    def read(self, job: GenerationJob, model: str) -> None:
+        """The request was accepted as this job."""
+        if not self.span.is_recording():
+            return
+        self.span.set_attributes(
+            {
+                attributes.OPERATION_NAME: "generate",
+                attributes.REQUEST_MODEL: model,
+                attributes.REQUEST_TEMPERATURE: job.sampling.temperature,
+                attributes.REQUEST_MAX_TOKENS: job.limits.max_new_tokens if job.limits else 0,
+                attributes.INPUT_TOKENS: len(job.prompt_token_ids),
+            }
+        )
+
+    def placed(self, session_id: bytes, epoch: int) -> None:
+        """The stream goes to a worker."""
+        if self.span.is_recording():
+            self.span.set_attribute(attributes.SESSION_ID, session_id.hex())
+            self.span.set_attribute(attributes.EPOCH, epoch)
+
+    def sent(self, message: generation_pb2.GenerateResponse, now: float) -> None:
+        """A message is about to go to the client."""
+        if message.token_ids:
+            if self._first_token is None:
+                self._first_token = now
+                self._metrics.time_to_first_token.observe(now - self._arrived)
+            self._last_token = now
+            self._completion_count += len(message.token_ids)
+        if message.finish_reason and self.span.is_recording():
+            reason = _FINISH_REASONS[message.finish_reason]
+            self.span.set_attribute(attributes.FINISH_REASONS, (reason,))
+            self.span.set_attribute(attributes.METHOD, message.speculation_report.method)
+            self.span.set_attribute(attributes.ROUNDS, message.speculation_report.rounds)
+
+    def close(self, outcome: str, now: float) -> None:
+        """The request is over.
+
+        Args:
+            outcome: "ok", "cancelled", or the code of the error.
+            now: Seconds, on the clock of the arrival.
+        """
+        self._metrics.requests.labels(outcome=outcome).inc()
+        self._metrics.request_duration.observe(now - self._arrived)
+        if self._first_token is not None and self._completion_count > 1:
+            spread = (self._last_token - self._first_token) / (self._completion_count - 1)
+            self._metrics.time_per_output_token.observe(spread)
+        self.span.set_attribute(attributes.OUTPUT_TOKENS, self._completion_count)
+        if outcome != OUTCOME_OK:
+            self.span.set_attribute("error.type", outcome)
+            self.span.set_status(Status(StatusCode.ERROR, outcome))
+        self.span.end()

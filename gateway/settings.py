@@ -1,0 +1,69 @@
+"""Settings of the gateway: where it listens, what it asks, and how much it takes on."""
+
+import re
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, field_validator
+
+from outrider.settings import Settings, check_loopback
+from outrider.telemetry.logging import check_level
+
+MAX_PORT = 65_535
+
+_ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+class GatewaySettings(Settings):
+    """The gateway: text in, text out, over gRPC and HTTP."""
+
+    program: ClassVar[str] = "gateway"
+    env_prefix: ClassVar[str] = "OUTRIDER_GATEWAY_"
+
+    model: Path = Field(
+        description="folder with the target's tokenizer.json, config.json and chat template"
+    )
+    model_name: str = Field("", description="name shown to clients; empty: the draft worker's")
+    draft_address: str = Field("127.0.0.1:50052", description="host:port of the draft worker")
+    grpc_host: str = Field("127.0.0.1", description="address of the gRPC listener")
+    grpc_port: int = Field(50051, ge=1, le=MAX_PORT, description="port of the gRPC listener")
+    http_host: str = Field("127.0.0.1", description="address of the HTTP listener")
+    http_port: int = Field(8080, ge=1, le=MAX_PORT, description="port of the HTTP listener")
+    reflection: bool = Field(True, description="answer gRPC server reflection")
+    max_running_requests: int = Field(
+        64, ge=1, le=100_000, description="most requests that are generated at once"
+    )
+    max_queued_requests: int = Field(
+        256, ge=0, le=100_000, description="most requests that wait for a place"
+    )
+    default_max_new_tokens: int = Field(
+        1024, ge=1, le=2**31 - 1, description="tokens to generate where a request names no number"
+    )
+    max_deadline_s: float = Field(
+        600, gt=0, le=86_400, description="longest time one request may take, seconds"
+    )
+    max_request_bytes: int = Field(
+        4 * 2**20, ge=1024, le=64 * 2**20, description="largest request, bytes"
+    )
+    drain_timeout_s: float = Field(
+        20, ge=0, le=3600, description="time that running requests get at the end, seconds"
+    )
+    log_level: str = Field("info", description="debug, info, warning or error")
+
+    @field_validator("grpc_host", "http_host")
+    @classmethod
+    def _check_host(cls, host: str) -> str:
+        return check_loopback("the address", host)
+
+    @field_validator("draft_address")
+    @classmethod
+    def _check_address(cls, address: str) -> str:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or not 1 <= int(match[1]) <= MAX_PORT:
+            raise ValueError(f"must be host:port with a port from 1 to {MAX_PORT}")
+        return address
+
+    @field_validator("log_level")
+    @classmethod
+    def _check_log_level(cls, level: str) -> str:
+        return check_level(level)

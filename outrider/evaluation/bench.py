@@ -1,0 +1,122 @@
+"""Measures tokens per second through the whole service, and where a round's time goes.
+
+    outrider bench --serve --methods none,ngram --tasks sum --prompts 20 --baseline transformers
+
+Drives the public API only. Methods take turns prompt by prompt within one run.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from outrider.evaluation.baseline import Baseline, BaselineFailed
+from outrider.evaluation.bench_picture import draw
+from outrider.evaluation.bench_report import cells_of, document_of, rates_table, split_table
+from outrider.evaluation.bench_run import TRANSFORMERS, BenchRun, Samples, groups_of
+from outrider.evaluation.client import AskFailed, connect
+from outrider.evaluation.options import (
+    add_model,
+    add_prompts,
+    add_service,
+    model_from,
+    positive,
+    prompts_from,
+    service_from,
+    words,
+)
+from outrider.evaluation.prompts import BadPrompts, Prompt
+from outrider.evaluation.service import ServiceFailed
+from outrider.evaluation.terminal import open_console, progress_bar
+from outrider.settings import BadSettings
+
+PLAIN = "none"
+EXIT_NOT_RUN = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns 0, or 2 where it could not run."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.baseline and args.concurrency > 1:
+        parser.error("--baseline answers one prompt at a time; leave --concurrency at 1")
+    console = open_console()
+    try:
+        prompts = prompts_from(args)
+        samples = _measure(args, prompts, console)
+    except (AskFailed, BadPrompts, BadSettings, BaselineFailed, ServiceFailed) as error:
+        console.print(f"bench: {error}", style="red", markup=False)
+        return EXIT_NOT_RUN
+    reference = PLAIN if PLAIN in args.methods else args.methods[0]
+    against = [reference, *([args.baseline] if args.baseline else [])]
+    cells = cells_of(samples, against)
+    console.print(rates_table(cells, against))
+    console.print(split_table(cells))
+    run = _describe(args, prompts)
+    if args.json:
+        document = document_of(cells, samples, run)
+        args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if args.picture:
+        title = f"Outrider, {run['prompts']} prompts, {args.concurrency} at a time"
+        args.picture.write_text(draw(cells, reference, title), encoding="utf-8")
+    return 0
+
+
+def _measure(args: argparse.Namespace, prompts: Sequence[Prompt], console: Console) -> Samples:
+    groups = groups_of(prompts, args.concurrency)
+
+    async def drive(address: str, baseline: Baseline | None) -> Samples:
+        async with connect(address) as stub:
+            run = BenchRun(stub, args.methods, args.max_new_tokens, baseline)
+            with progress_bar(console) as bar:
+                job = bar.add_task("bench", total=len(groups))
+                return await run.run(groups, lambda task: bar.advance(job))
+
+    with ExitStack() as stack:
+        baseline = None
+        if args.baseline:
+            dtype = args.baseline_dtype or args.dtype
+            baseline = stack.enter_context(Baseline(model_from(args), dtype, args.threads))
+        address = args.address
+        if args.serve:
+            address = stack.enter_context(service_from(args)).address
+        return asyncio.run(drive(address, baseline))
+
+
+def _describe(args: argparse.Namespace, prompts: Sequence[Prompt]) -> dict[str, Any]:
+    return {
+        "methods": list(args.methods),
+        "tasks": list(args.tasks),
+        "prompts": len(prompts),
+        "concurrency": args.concurrency,
+        "max_new_tokens": args.max_new_tokens,
+        "baseline": args.baseline,
+        "dtype": args.dtype if args.serve else None,
+        "threads": args.threads,
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="outrider bench", description=__doc__.split("\n")[0])
+    add_service(parser, dtype="bfloat16")
+    add_model(parser)
+    add_prompts(parser)
+    option = parser.add_argument
+    option("--methods", type=words, default=("none", "ngram"), help="draft methods, taking turns")
+    option("--concurrency", type=positive, default=1, help="streams at a time")
+    option("--max-new-tokens", type=positive, default=128, help="most tokens of an answer")
+    option("--baseline", choices=[TRANSFORMERS], help="time transformers' generate in turn too")
+    option("--baseline-dtype", help="of the baseline (default: --dtype)")
+    option("--json", type=Path, help="write all results to this file")
+    option("--picture", type=Path, help="draw the results to this SVG file")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

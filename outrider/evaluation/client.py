@@ -1,0 +1,154 @@
+"""Asks a service over its public gRPC API and keeps what came, with the client's own clock.
+
+Knows nothing of what the answers should be.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import grpc.aio
+
+from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
+
+CONNECT_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 1800.0  # 8 long answers in fp32 on a small machine
+MAX_MESSAGE_BYTES = 16 * 2**20
+
+# The type exists in the generated stubs' .pyi only.
+Stub: TypeAlias = "generation_pb2_grpc.GenerationServiceAsyncStub"
+
+
+class AskFailed(Exception):
+    """The service did not answer, refused a request or failed; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One finished stream.
+
+    Args:
+        token_ids: All ids.
+        text: All text.
+        prompt_tokens: As the service counted them.
+        finish_reason: Name of the enum value.
+        first_count: Ids of the first message that carried any.
+        first_s: From the request to that message, seconds.
+        last_s: From the request to the last message, seconds.
+        report: What speculation did.
+    """
+
+    token_ids: tuple[int, ...]
+    text: str
+    prompt_tokens: int
+    finish_reason: str
+    first_count: int
+    first_s: float
+    last_s: float
+    report: decoding_pb2.SpeculationReport
+
+
+@asynccontextmanager
+async def connect(address: str) -> AsyncIterator[Stub]:
+    """A stub on a service that answers.
+
+    Raises:
+        AskFailed: Nothing answers within half a minute.
+    """
+    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        stub: Stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        request = generation_pb2.GetModelRequest()
+        try:
+            await stub.GetModel(request, timeout=CONNECT_TIMEOUT_S, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            raise AskFailed(f"{address}: {error.code().name}: {error.details()}") from error
+        yield stub
+
+
+def chat_request(
+    text: str,
+    method: str,
+    max_new_tokens: int,
+    sampling: decoding_pb2.Sampling | None = None,
+) -> generation_pb2.GenerateRequest:
+    """One user message; greedy unless `sampling` says otherwise."""
+    message = generation_pb2.ChatMessage(role="user", content=text)
+    return generation_pb2.GenerateRequest(
+        chat=generation_pb2.Chat(messages=[message]),
+        sampling=sampling or decoding_pb2.Sampling(temperature=0.0),
+        limits=generation_pb2.Limits(max_new_tokens=max_new_tokens),
+        speculation=decoding_pb2.Speculation(method=method),
+    )
+
+
+async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
+    """Runs one request to its end.
+
+    Raises:
+        AskFailed: The service refused it, failed, or ended without a reason.
+    """
+    token_ids: list[int] = []
+    text = ""
+    first_count, first_s = 0, 0.0
+    last = generation_pb2.GenerateResponse()
+    start = time.monotonic()
+    try:
+        async for response in stub.Generate(request, timeout=ANSWER_TIMEOUT_S):
+            if response.token_ids and not first_count:
+                first_count, first_s = len(response.token_ids), time.monotonic() - start
+            token_ids.extend(response.token_ids)
+            text += response.text
+            last = response
+    except grpc.aio.AioRpcError as error:
+        raise AskFailed(f"{error.code().name}: {error.details()}") from error
+    last_s = time.monotonic() - start
+    if last.finish_reason == decoding_pb2.FINISH_REASON_UNSPECIFIED:
+        raise AskFailed("the stream ended without a finish reason")
+    return Answer(
+        token_ids=tuple(token_ids),
+        text=text,
+        prompt_tokens=last.usage.prompt_tokens,
+        finish_reason=decoding_pb2.FinishReason.Name(last.finish_reason),
+        first_count=first_count,
+        first_s=first_s,
+        last_s=last_s,
+        report=last.speculation_report,
+    )
+
+
+async def ask_all(
+    stub: Stub,
+    requests: Sequence[generation_pb2.GenerateRequest],
+    concurrency: int,
+    on_answer: Callable[[int, Answer], None],
+) -> None:
+    """Runs requests with a fixed number in flight; a finished one makes room for the next.
+
+    Args:
+        stub: Of `connect`.
+        requests: Taken in order.
+        concurrency: Streams at a time, at least 1.
+        on_answer: Told index and answer as each one ends.
+
+    Raises:
+        AskFailed: Of the first failure; the other streams are cancelled.
+    """
+    waiting = iter(enumerate(requests))
+
+    async def run_lane() -> None:
+        for index, request in waiting:
+            on_answer(index, await ask(stub, request))
+
+    try:
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(concurrency):
+                lanes.create_task(run_lane())
+    except* AskFailed as group:
+        failure = group.exceptions[0]
+    else:
+        return
+    raise failure

@@ -1,0 +1,1 @@
+"""`outrider pull`: brings the embedded model into the user's cache, once. Torch only to convert."""

@@ -1,0 +1,192 @@
+"""`outrider up`: pulls the model where needed, starts the services, says when they can be used.
+
+The composition root of the supervisor: owns its signals and its terminal.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from outrider.embedded_model import EMBEDDED, embedded_model_folder, resolve_model
+from outrider.pulling.hub import fetch_hub_model
+from outrider.pulling.manifest import missing_files
+from outrider.pulling.pull import default_steps, pull
+from outrider.pulling.terminal import TerminalReporter
+from outrider.settings import BadSettings
+from outrider.supervision.child import ChildSpec
+from outrider.supervision.ports import free_port, is_free
+from outrider.supervision.readiness import wait_until_serving
+from outrider.supervision.restart_policy import RestartPolicy
+from outrider.supervision.runtime_folder import verify_endpoint
+from outrider.supervision.service_plan import ServiceOptions, plan_services
+from outrider.supervision.supervisor import Supervisor
+from outrider.supervision.terminal import UpTerminal
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
+_MAX_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the gateway listens.
+
+    Args:
+        grpc_host: Of the gRPC listener.
+        grpc_port: Of the gRPC listener.
+        http_host: Of the HTTP listener.
+        http_port: Of the HTTP listener.
+    """
+
+    grpc_host: str
+    grpc_port: int
+    http_host: str
+    http_port: int
+
+
+def run_up(model: str, options: ServiceOptions, may_pull: bool, environ: Mapping[str, str]) -> int:
+    """Serves until told to stop.
+
+    Args:
+        model: As `resolve_model` reads it.
+        options: What else was asked for; its model is replaced.
+        may_pull: Fetch the embedded model where it is missing.
+        environ: Environment.
+
+    Returns:
+        Exit status: 0 after a signal, else the supervisor's.
+
+    Raises:
+        BadSettings: A port is taken, or there is no such model.
+        PullError: The embedded model cannot be had.
+    """
+    addresses = Addresses(
+        environ.get("OUTRIDER_GATEWAY_GRPC_HOST", "").strip() or "127.0.0.1",
+        options.grpc_port,
+        environ.get("OUTRIDER_GATEWAY_HTTP_HOST", "").strip() or "127.0.0.1",
+        options.http_port,
+    )
+    _check_public_port("--grpc-port", addresses.grpc_host, addresses.grpc_port)
+    _check_public_port("--http-port", addresses.http_host, addresses.http_port)
+    if addresses.grpc_port == addresses.http_port:
+        raise BadSettings(f"--grpc-port and --http-port are both {options.grpc_port}")
+    folder = model_folder(model, may_pull, environ)
+    with verify_endpoint(environ) as endpoint:
+        specs = plan_services(replace(options, model=folder), endpoint, environ, free_port)
+        terminal = UpTerminal()
+        try:
+            return asyncio.run(_serve(specs, addresses, folder.name, terminal))
+        finally:
+            terminal.loaded()
+
+
+def model_folder(model: str, may_pull: bool, environ: Mapping[str, str]) -> Path:
+    """Finds a model, fetching what is missing where that is allowed.
+
+    Raises:
+        BadSettings: There is no such model.
+        PullError: It cannot be fetched.
+    """
+    embedded = embedded_model_folder(environ)
+    if model in ("", EMBEDDED) and may_pull and missing_files(embedded) is not None:
+        with TerminalReporter() as reporter:
+            pull(embedded, reporter, default_steps())
+    found = resolve_model(model, environ)
+    return found if isinstance(found, Path) else fetch_hub_model(found)
+
+
+async def _serve(
+    specs: Sequence[ChildSpec], addresses: Addresses, model_name: str, terminal: UpTerminal
+) -> int:
+    supervisor = Supervisor(specs, RestartPolicy(), terminal.child_line, terminal.note)
+    presses = 0
+
+    def on_signal() -> None:
+        nonlocal presses
+        presses += 1
+        terminal.loaded()
+        terminal.note("stopping; once more kills" if presses == 1 else "killed")
+        supervisor.request_stop()
+
+    with _signals_to(on_signal):
+        announcing = asyncio.create_task(_announce(addresses, model_name, terminal))
+        try:
+            return await supervisor.run()
+        finally:
+            announcing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await announcing
+
+
+async def _announce(addresses: Addresses, model_name: str, terminal: UpTerminal) -> None:
+    start = time.monotonic()
+    terminal.loading(f"Loading {model_name}")
+    await wait_until_serving(
+        addresses.http_host,
+        addresses.http_port,
+        lambda reason: terminal.loading(f"Loading {model_name}: {reason}"),
+    )
+    terminal.ready(ready_text(addresses, model_name, time.monotonic() - start, command_name()))
+
+
+def ready_text(addresses: Addresses, model_name: str, seconds: float, command: str) -> str:
+    """The line that says where the service is, and two commands to try."""
+    grpc_address = f"{addresses.grpc_host}:{addresses.grpc_port}"
+    url = f"http://{addresses.http_host}:{addresses.http_port}"
+    elsewhere = "" if grpc_address == DEFAULT_ADDRESS else f"--address {grpc_address} "
+    return (
+        f"Ready in {seconds:.1f} s: {model_name} at gRPC {grpc_address} and {url} (Ctrl-C stops)\n"
+        f'  {command} generate {elsewhere}"Why is the sky blue?"\n'
+        f"  curl -X POST {url}/generate -H 'Content-Type: application/json'"
+        """ -d '{"prompt": "Hello, "}'"""
+    )
+
+
+def command_name() -> str:
+    """How this installation's command is called from the current folder."""
+    here = Path(sys.executable).parent / "outrider"
+    on_path = shutil.which("outrider")
+    if on_path is not None and Path(on_path).parent == here.parent:
+        return "outrider"
+    try:
+        return str(here.relative_to(Path.cwd()))
+    except ValueError:
+        return str(here)
+
+
+@contextlib.contextmanager
+def _signals_to(on_signal: Callable[[], None]) -> Iterator[None]:
+    """Works the same on all platforms; the handlers from before come back at the end."""
+    loop = asyncio.get_running_loop()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(on_signal)
+
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_public_port(flag: str, host: str, port: int) -> None:
+    if not 1 <= port <= _MAX_PORT:
+        raise BadSettings(f"{flag}: must be from 1 to {_MAX_PORT} (got {port})")
+    try:
+        free = is_free(host, port)
+    except OSError as error:
+        raise BadSettings(f"{flag} {port}: cannot listen on {host}: {error.strerror}") from None
+    if not free:
+        raise BadSettings(
+            f"{flag} {port}: in use on {host}; stop what uses it or name another port"
+        )

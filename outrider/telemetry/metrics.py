@@ -1,0 +1,229 @@
+"""Prometheus metrics of the three services: names, help texts and buckets.
+
+Each service makes its own registry, so that two of them can live in one test. Refuses to know when
+something is counted. The exported names are a public contract; tests hold the full list.
+"""
+
+from http.server import HTTPServer
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    start_http_server,
+)
+from prometheus_client.exposition import choose_encoder
+
+# A `_created` series beside each counter doubles what a careless sum over a prefix finds.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no hints here
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_TOKENS_PER_ROUND: Final = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
+_ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class GatewayMetrics:
+    """What the gateway counts, per request."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.queued_requests = Gauge(
+            "outrider_queued_requests",
+            "Requests that wait for a place.",
+            registry=self.registry,
+        )
+        self.running_requests = Gauge(
+            "outrider_running_requests",
+            "Requests that are being generated.",
+            registry=self.registry,
+        )
+        self.requests = Counter(
+            "outrider_requests_total",
+            "Requests that ended, by how they did.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.time_to_first_token = Histogram(
+            "gen_ai_server_time_to_first_token_seconds",
+            "From the arrival of a request to its first token.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.time_per_output_token = Histogram(
+            "gen_ai_server_time_per_output_token_seconds",
+            "Mean time per token after the first, per request.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.request_duration = Histogram(
+            "gen_ai_server_request_duration_seconds",
+            "From the arrival of a request to its last token.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+
+class DraftMetrics:
+    """What a draft worker counts, per round."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.rounds = Counter(
+            "outrider_rounds_total",
+            "Exchanges of a tree and a verdict.",
+            registry=self.registry,
+        )
+        self.drafted_tokens = Counter(
+            "outrider_drafted_tokens_total",
+            "Nodes proposed, roots excluded.",
+            registry=self.registry,
+        )
+        self.accepted_tokens = Counter(
+            "outrider_accepted_tokens_total",
+            "Proposed nodes that were accepted.",
+            registry=self.registry,
+        )
+        self.committed_tokens = Counter(
+            "outrider_committed_tokens_total",
+            "Tokens committed, bonus tokens included. Over rounds: tokens per round.",
+            registry=self.registry,
+        )
+        self.accepted_tokens_per_depth = Counter(
+            "outrider_accepted_tokens_per_depth_total",
+            "Accepted nodes by their depth in the tree, 1 for a child of the root.",
+            ["depth"],
+            registry=self.registry,
+        )
+        self.round_seconds = Counter(
+            "outrider_round_seconds_total",
+            "Time of rounds by part: draft, wire, queue, verify.",
+            ["part"],
+            registry=self.registry,
+        )
+        self.tokens_per_round = Histogram(
+            "outrider_tokens_per_round",
+            "Tokens committed by one round, the bonus token included.",
+            buckets=_TOKENS_PER_ROUND,
+            registry=self.registry,
+        )
+        self.sessions = Gauge(
+            "outrider_sessions",
+            "Sessions that are open on this worker.",
+            registry=self.registry,
+        )
+        self.stale_messages = Counter(
+            "outrider_stale_messages_total",
+            "Messages dropped because of an old epoch or round.",
+            registry=self.registry,
+        )
+
+
+class VerifyMetrics:
+    """What a verify worker counts, per step."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.kv_blocks_in_use = Gauge(
+            "outrider_kv_blocks_in_use",
+            "Blocks of the KV pool that sessions hold.",
+            registry=self.registry,
+        )
+        self.kv_blocks_total = Gauge(
+            "outrider_kv_blocks_total",
+            "Blocks of the KV pool.",
+            registry=self.registry,
+        )
+        self.sessions = Gauge(
+            "outrider_sessions",
+            "Sessions that are open on this worker.",
+            registry=self.registry,
+        )
+        self.waiting_sessions = Gauge(
+            "outrider_waiting_sessions",
+            "Sessions that wait for room in the KV pool.",
+            registry=self.registry,
+        )
+        self.step_seconds = Histogram(
+            "outrider_step_seconds",
+            "One forward pass of the target with its acceptance.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.step_rows = Histogram(
+            "outrider_step_rows",
+            "Rows of one forward pass: tree nodes and prefilled tokens.",
+            buckets=_ROWS,
+            registry=self.registry,
+        )
+        self.preemptions = Counter(
+            "outrider_preemptions_total",
+            "Sessions that lost their KV blocks and are prefilled again.",
+            registry=self.registry,
+        )
+        self.stale_messages = Counter(
+            "outrider_stale_messages_total",
+            "Messages dropped because of an old epoch or round.",
+            registry=self.registry,
+        )
+        self.bad_frames = Counter(
+            "outrider_bad_frames_total",
+            "Messages dropped because they could not be read.",
+            registry=self.registry,
+        )
+        self.expired_leases = Counter(
+            "outrider_expired_leases_total",
+            "Peers whose sessions were freed because they fell silent.",
+            registry=self.registry,
+        )
+
+
+class MetricsServer:
+    """The running listener; whoever started it closes it."""
+
+    def __init__(self, server: HTTPServer) -> None:
+        self._server = server
+
+    @property
+    def port(self) -> int:
+        """Port that is bound, also where 0 was asked for."""
+        return self._server.server_port
+
+    def close(self) -> None:
+        """Stops answering and frees the port."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def start_metrics_server(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
+    """Answers `GET /metrics` from a daemon thread.
+
+    Args:
+        registry: What to show.
+        host: Address to bind.
+        port: Port to bind; 0 takes a free one.
+
+    Returns:
+        The listener.
+
+    Raises:
+        OSError: The port is taken or not allowed.
+    """
+    server, _ = start_http_server(port, addr=host, registry=registry)
+    return MetricsServer(server)
+
+
+def render(registry: CollectorRegistry, accept_header: str) -> tuple[bytes, str]:
+    """Writes all metrics in the form the client asks for.
+
+    Args:
+        registry: What to show.
+        accept_header: Value of `Accept`; OpenMetrics where it is named there, else Prometheus text.
+
+    Returns:
+        The body and its content type.
+    """
+    encode, content_type = choose_encoder(accept_header)
+    return encode(registry), content_type

@@ -1,0 +1,158 @@
+"""Streams that end early: clients that leave, deadlines, full houses. Nothing is left behind."""
+
+import asyncio
+import json
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+
+from outrider.protocol.errors import DeadlineExceeded
+from outrider.v1 import generation_pb2, generation_pb2_grpc
+from tests.integration.gateway_stage import (
+    HOST,
+    PATIENCE_S,
+    ScriptedDrafting,
+    Stage,
+    answer,
+    grpc_refusal,
+    limits,
+    prompt,
+    rich_status,
+    script,
+    stage,
+)
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_a_cancelled_call_closes_the_session() -> None:
+    """B47 over gRPC."""
+    async with stage(script("abc", hold_after=1)) as on:
+        call = on.stub.Generate(prompt())
+        await call.read()
+        call.cancel()
+        await on.drafting.wait_for_open(0)
+        assert on.drafting.cancelled_count == 1
+        assert on.metric("outrider_running_requests") == 0
+
+
+async def test_a_disconnected_event_stream_closes_the_session() -> None:
+    """B47 over HTTP, in mid-stream."""
+    async with stage(script("abc", hold_after=1)) as on:
+        request = on.http.stream("POST", "/generate", json={"prompt": "x", "stream": True})
+        async with request as response:
+            lines = response.aiter_lines()
+            assert json.loads((await anext(lines)).removeprefix("data: "))["text"] == "a"
+        await on.drafting.wait_for_open(0)
+        assert on.drafting.cancelled_count == 1
+        assert on.metric("outrider_requests_total", outcome="cancelled") == 1
+
+
+@pytest.mark.parametrize(("streams", "hold_after"), [(False, 0), (False, 1), (True, 0)])
+async def test_a_client_that_leaves_before_the_answer_closes_the_session(
+    streams: bool, hold_after: int
+) -> None:
+    async with stage(script("abc", hold_after=hold_after)) as on:
+        post = on.http.post("/generate", json={"prompt": "x", "stream": streams})
+        task = asyncio.create_task(post)
+        await on.drafting.wait_for_open(1)
+        task.cancel()
+        await on.drafting.wait_for_open(0)
+        assert on.drafting.cancelled_count == 1
+
+
+async def test_a_clients_deadline_ends_the_stream_and_the_session() -> None:
+    async with stage(script("abc", hold_after=1)) as on:
+        error = await grpc_refusal(on, prompt(), timeout_s=0.3)
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await on.drafting.wait_for_open(0)
+
+
+async def test_the_servers_cap_ends_the_stream_and_the_session() -> None:
+    async with stage(script("abc", hold_after=1), max_deadline_s=0.3) as on:
+        error = await grpc_refusal(on, prompt())
+        assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        response = await on.http.post("/generate", json={"prompt": "x"})
+        assert response.status_code == 504
+        assert response.json()["error"]["code"] == "deadline_exceeded"
+        await on.drafting.wait_for_open(0)
+        assert on.metric("outrider_requests_total", outcome="deadline_exceeded") == 2
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0])
+async def test_an_expired_deadline_opens_no_session(timeout_s: float) -> None:
+    async with stage(script("abc")) as on:
+        with pytest.raises(DeadlineExceeded):
+            await anext(on.generation.generate(prompt(), timeout_s, ""))
+        assert on.drafting.requests == []
+
+
+async def test_a_full_house_says_when_to_come_again() -> None:
+    async with stage(script("abc", hold_after=1), max_running=1, max_queued=0) as on:
+        running = on.stub.Generate(prompt())
+        await running.read()
+        error = await grpc_refusal(on, prompt())
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        info = error_details_pb2.RetryInfo()
+        assert rich_status(error).details[0].Unpack(info)
+        assert info.retry_delay.seconds >= 1
+        response = await on.http.post("/generate", json={"prompt": "x"})
+        assert response.status_code == 429
+        assert int(response.headers["Retry-After"]) >= 1
+        running.cancel()
+        await on.drafting.wait_for_open(0)
+
+
+async def test_a_queued_request_runs_when_a_place_is_free() -> None:
+    async with stage(script("ab", hold_after=1), max_running=1, max_queued=1) as on:
+        first = on.stub.Generate(prompt())
+        await first.read()
+        second = asyncio.create_task(answer(on, prompt()))
+        while on.metric("outrider_queued_requests") == 0:
+            await on.stub.GetModel(generation_pb2.GetModelRequest())
+        on.drafting.release.set()
+        assert "".join(m.text for m in await second) == "ab"
+
+
+def long_answer() -> ScriptedDrafting:
+    """More text than the buffers between the processes take."""
+    worker = script("x" * 400_000, block_size=4000)
+    worker.worker.context_limit = 1_000_000
+    return worker
+
+
+async def test_a_grpc_client_that_does_not_read_loses_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.servicer.WRITE_TIMEOUT_S", 0.2)
+    small_window = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024))
+    async with (
+        stage(long_answer()) as on,
+        grpc.aio.insecure_channel(f"{HOST}:{on.grpc_port}", options=small_window) as channel,
+    ):
+        stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
+            generation_pb2_grpc.GenerationServiceStub(channel)
+        )
+        call = stub.Generate(prompt(limits=limits(max_new_tokens=400_000)))
+        await call.read()
+        await one_cancelled(on)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await read_to_the_end(call)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def read_to_the_end(
+    call: "grpc.aio.UnaryStreamCall[Any, generation_pb2.GenerateResponse]",
+) -> None:
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
+async def one_cancelled(on: Stage) -> None:
+    """Returns when the gateway has given up one request."""
+    async with asyncio.timeout(PATIENCE_S):
+        while on.metric("outrider_requests_total", outcome="cancelled") == 0:
+            await on.stub.GetModel(generation_pb2.GetModelRequest())
+    assert on.metric("outrider_running_requests") == 0

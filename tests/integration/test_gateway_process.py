@@ -1,0 +1,233 @@
+"""The gateway as a process of its own: how it starts, what it loads, and how it ends."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+
+from outrider.v1 import generation_pb2_grpc
+from tests.integration.gateway_stage import (
+    HOST,
+    PATIENCE_S,
+    ScriptedDrafting,
+    events,
+    next_text,
+    prompt,
+    script,
+    start_drafting,
+)
+from tests.unit.gateway.tiny_tokenizer import CHAT_TEMPLATE, tiny_tokenizer
+
+START_S = 30.0
+BAD_SETTINGS = 78
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model folder, as far as the gateway needs it."""
+    (tmp_path / "tokenizer.json").write_text(tiny_tokenizer().to_str(), encoding="utf-8")
+    (tmp_path / "config.json").write_text('{"vocab_size": 300}', encoding="utf-8")
+    (tmp_path / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
+    return tmp_path
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
+    ports = [int(bound.getsockname()[1]) for bound in sockets]
+    for bound in sockets:
+        bound.close()
+    return ports
+
+
+def environment(**variables: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
+    return kept | variables
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    """Runs a gateway that is expected to end by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "gateway", *flags],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+
+
+class RunningGateway:
+    """A gateway process that has said that it is ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process, grpc_port: int, http_port: int) -> None:
+        self.process = process
+        self.grpc_port = grpc_port
+        self.http_port = http_port
+
+    async def end(self) -> int:
+        """The exit status."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def running(
+    drafting: ScriptedDrafting, model: Path, flags: Sequence[str] = (), **variables: str
+) -> AsyncIterator[RunningGateway]:
+    draft_server, draft_port = await start_drafting(drafting)
+    grpc_port, http_port = free_ports(2)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway"),
+        *("--model", str(model)),
+        *("--draft-address", f"{HOST}:{draft_port}"),
+        *("--grpc-port", str(grpc_port), "--http-port", str(http_port)),
+        *flags,
+        env=environment(**variables),
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(START_S):
+            lines = []
+            while "ready:" not in (line := (await process.stderr.readline()).decode()):
+                lines.append(line)
+                assert line, lines
+        yield RunningGateway(process, grpc_port, http_port)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+        await draft_server.stop(0)
+
+
+def test_neither_torch_nor_transformers_is_loaded(model: Path) -> None:
+    code = (
+        "import sys, gateway.__main__\n"
+        "from pathlib import Path\n"
+        "from gateway.tokenization import PromptTokenizer\n"
+        "PromptTokenizer.from_folder(Path(sys.argv[1]))\n"
+        "print(sorted({'torch', 'transformers'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(model)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.asyncio
+async def test_a_signal_lets_running_streams_finish(model: Path, number: signal.Signals) -> None:
+    drafting = script("abc", hold_after=1)
+    async with (
+        running(drafting, model) as gateway,
+        grpc.aio.insecure_channel(f"{HOST}:{gateway.grpc_port}") as channel,
+    ):
+        stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
+            generation_pb2_grpc.GenerationServiceStub(channel)
+        )
+        call = stub.Generate(prompt())
+        assert await next_text(call) == "a"
+        gateway.process.send_signal(number)
+        code = grpc.StatusCode.DEADLINE_EXCEEDED  # of a call that comes before the signal
+        while code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                assert [message async for message in stub.Generate(prompt(), timeout=0.2)]
+            code = caught.value.code()
+        # CANCELLED: the library had taken the call in when it was told to stop.
+        assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        drafting.release.set()
+        assert [await next_text(call) for _ in range(3)] == ["b", "c", ""]
+        assert await gateway.end() == 0
+
+
+@pytest.mark.asyncio
+async def test_a_running_event_stream_finishes_too(model: Path) -> None:
+    drafting = script("abc", hold_after=1)
+    body = {"prompt": "x", "stream": True}
+    async with (
+        running(drafting, model) as gateway,
+        httpx.AsyncClient(base_url=f"http://{HOST}:{gateway.http_port}") as http,
+        http.stream("POST", "/generate", json=body) as response,
+    ):
+        gateway.process.terminate()
+        async with asyncio.timeout(PATIENCE_S):
+            while await accepts(gateway.http_port):
+                pass
+        drafting.release.set()
+        messages = await events(response)
+        assert "".join(message["text"] for message in messages[:-1]) == "abc"
+        assert messages[-1] == "[DONE]"
+        assert await gateway.end() == 0
+
+
+async def accepts(port: int) -> bool:
+    """True where someone listens."""
+    try:
+        _, writer = await asyncio.open_connection(HOST, port)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True
+
+
+@pytest.mark.asyncio
+async def test_a_stream_that_does_not_end_is_cut_after_the_drain(model: Path) -> None:
+    drafting = script("abc", hold_after=1)
+    async with (
+        running(drafting, model, ["--drain-timeout-s", "0.2"]) as gateway,
+        grpc.aio.insecure_channel(f"{HOST}:{gateway.grpc_port}") as channel,
+    ):
+        stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
+            generation_pb2_grpc.GenerationServiceStub(channel)
+        )
+        call = stub.Generate(prompt())
+        await call.read()
+        gateway.process.terminate()
+        assert await gateway.end() == 0
+        await drafting.wait_for_open(0)
+
+
+@pytest.mark.asyncio
+async def test_the_end_of_its_supervisor_ends_a_supervised_gateway(model: Path) -> None:
+    async with running(script("a"), model, OUTRIDER_SUPERVISED="1") as gateway:
+        assert gateway.process.stdin is not None
+        gateway.process.stdin.close()
+        assert await gateway.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--model", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["--grpc-host", "0.0.0.0"], "--grpc-host"),
+        (["--http-port", "70000"], "--http-port"),
+        (["--http-prot", "8080"], "--http-port"),
+    ],
+)
+def test_a_bad_setting_ends_the_start_in_one_line(
+    model: Path, flags: list[str], named: str
+) -> None:
+    done = run("--model", str(model), *flags)
+    assert done.returncode == BAD_SETTINGS
+    assert named in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--grpc-port", "--http-port"])
+def test_a_port_in_use_is_named(model: Path, flag: str) -> None:
+    other, free = ("--http-port" if flag == "--grpc-port" else "--grpc-port"), free_ports(1)[0]
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("--model", str(model), flag, str(port), other, str(free))
+    assert done.returncode == BAD_SETTINGS
+    assert f"{HOST}:{port}" in done.stderr.splitlines()[-1]

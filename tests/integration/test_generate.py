@@ -1,0 +1,96 @@
+"""`outrider generate` against a service of a few lines."""
+
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from outrider.generate import EXIT_FAILED, EXIT_INTERRUPTED, GenerateOptions, run_generate
+from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
+
+
+class Service(generation_pb2_grpc.GenerationServiceServicer):
+    """Answers "Hello"; the prompt "refuse" is refused and "wait" is never answered."""
+
+    def __init__(self) -> None:
+        self.requests: list[generation_pb2.GenerateRequest] = []
+        self.cancelled = threading.Event()
+
+    def GetModel(
+        self, request: generation_pb2.GetModelRequest, context: grpc.ServicerContext
+    ) -> generation_pb2.GetModelResponse:
+        return generation_pb2.GetModelResponse(has_chat_template=True)
+
+    def Generate(
+        self, request: generation_pb2.GenerateRequest, context: grpc.ServicerContext
+    ) -> Iterator[generation_pb2.GenerateResponse]:
+        self.requests.append(request)
+        context.add_callback(self.cancelled.set)
+        if request.prompt == "refuse":
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "sampling.seed: too large")
+        yield generation_pb2.GenerateResponse(text="Hel", token_ids=[1, 2])
+        if request.prompt == "wait":
+            self.cancelled.wait()
+            return
+        yield generation_pb2.GenerateResponse(
+            text="lo",
+            token_ids=[3],
+            finish_reason=decoding_pb2.FINISH_REASON_STOP,
+            usage=generation_pb2.Usage(prompt_tokens=4, completion_tokens=3),
+            speculation_report=decoding_pb2.SpeculationReport(rounds=2, method="ngram"),
+        )
+
+
+@contextmanager
+def _serve(service: Service) -> Iterator[str]:
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    generation_pb2_grpc.add_GenerationServiceServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+def test_the_answer_goes_to_stdout_and_the_report_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    service = Service()
+    with _serve(service) as address:
+        assert run_generate(address, GenerateOptions("hi", max_new_tokens=3)) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "Hello\n"
+    assert "3 (+ 4 of the prompt)" in shown.err
+    assert service.requests[0].chat.messages[0].content == "hi"
+
+
+def test_a_refusal_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with _serve(Service()) as address:
+        assert run_generate(address, GenerateOptions("refuse", chat=False)) == EXIT_FAILED
+    assert capsys.readouterr().err == "outrider: INVALID_ARGUMENT: sampling.seed: too large\n"
+
+
+def test_nobody_there_says_how_to_start_a_service(capsys: pytest.CaptureFixture[str]) -> None:
+    with _serve(Service()) as address:
+        pass
+    assert run_generate(address, GenerateOptions("hi")) == EXIT_FAILED
+    expected = f"outrider: no service at {address}; start one with `make serve`\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_an_interrupt_cancels_the_stream(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(text: str) -> None:
+        if text == "Hel":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("outrider.generate._writer", lambda: interrupt)
+    service = Service()
+    with _serve(service) as address:
+        options = GenerateOptions("wait", chat=False)
+        assert run_generate(address, options) == EXIT_INTERRUPTED
+        assert service.cancelled.wait(10)
+    assert "cancelled" in capsys.readouterr().err

@@ -1,0 +1,60 @@
+"""Settings of the gateway: defaults, ranges, and the name of what is wrong."""
+
+import pytest
+
+from gateway.settings import GatewaySettings
+from outrider.settings import BadSettings, load_settings
+
+
+def load(*flags: str, **environ: str) -> GatewaySettings:
+    variables = {f"OUTRIDER_GATEWAY_{name}": value for name, value in environ.items()}
+    return load_settings(GatewaySettings, ["--model", "m", *flags], variables)
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    settings = load()
+    assert (settings.grpc_host, settings.grpc_port) == ("127.0.0.1", 50051)
+    assert (settings.http_host, settings.http_port) == ("127.0.0.1", 8080)
+    assert settings.draft_address == "127.0.0.1:50052"
+    assert settings.reflection
+    assert settings.max_request_bytes == 4 * 1024 * 1024
+    assert settings.max_deadline_s == 600
+
+
+def test_flags_and_environment_are_read() -> None:
+    settings = load("--http-port", "9000", REFLECTION="false", LOG_LEVEL="DEBUG")
+    assert (settings.http_port, settings.reflection, settings.log_level) == (9000, False, "debug")
+
+
+@pytest.mark.parametrize("address", ["localhost:1", "[::1]:50052", "draft-0.draft.svc:50052"])
+def test_a_draft_worker_may_be_anywhere(address: str) -> None:
+    assert load("--draft-address", address).draft_address == address
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--grpc-host", "0.0.0.0"),
+        ("--http-host", "10.0.0.1"),
+        ("--grpc-port", "0"),
+        ("--http-port", "70000"),
+        ("--draft-address", "127.0.0.1"),
+        ("--draft-address", "host:0"),
+        ("--draft-address", "host:99999"),
+        ("--max-running-requests", "0"),
+        ("--max-queued-requests", "-1"),
+        ("--default-max-new-tokens", "0"),
+        ("--max-deadline-s", "0"),
+        ("--max-request-bytes", "1"),
+        ("--reflection", "perhaps"),
+        ("--log-level", "loud"),
+    ],
+)
+def test_a_bad_value_names_its_setting(flag: str, value: str) -> None:
+    with pytest.raises(BadSettings, match=flag):
+        load(flag, value)
+
+
+def test_the_model_is_needed() -> None:
+    with pytest.raises(BadSettings, match="--model"):
+        load_settings(GatewaySettings, [], {})

@@ -1,0 +1,92 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrider.settings import BadSettings
+from outrider.supervision.service_plan import ServiceOptions, plan_services
+
+OPTIONS = ServiceOptions(Path("/models/m"))
+ENDPOINT = "ipc:///run/x/verify.sock"
+
+
+def _as_preferred(preferred: int, taken: frozenset[int]) -> int:
+    assert preferred not in taken
+    return preferred
+
+
+def _flags(
+    options: ServiceOptions = OPTIONS, environ: dict[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    flags = {}
+    for spec in plan_services(options, ENDPOINT, environ or {}, _as_preferred):
+        words = spec.command[3:]
+        flags[spec.name] = dict(zip(words[::2], words[1::2], strict=True))
+    return flags
+
+
+def test_each_service_is_a_module_of_this_interpreter_and_the_gateway_stops_first() -> None:
+    specs = plan_services(OPTIONS, ENDPOINT, {}, _as_preferred)
+    assert [spec.command[:3] for spec in specs] == [
+        (sys.executable, "-m", "gateway"),
+        (sys.executable, "-m", "draft_service"),
+        (sys.executable, "-m", "verify_service"),
+    ]
+
+
+def test_the_three_agree_on_the_model_and_on_each_other() -> None:
+    assert _flags() == {
+        "gateway": {
+            "--model": "/models/m",
+            "--draft-address": "127.0.0.1:50052",
+            "--grpc-port": "50051",
+            "--http-port": "8080",
+        },
+        "draft": {
+            "--verify-endpoints": ENDPOINT,
+            "--grpc-host": "127.0.0.1",
+            "--grpc-port": "50052",
+            "--metrics-port": "9101",
+        },
+        "verify": {"--model": "/models/m", "--endpoint": ENDPOINT, "--metrics-port": "9102"},
+    }
+
+
+def test_choices_reach_the_service_that_makes_them() -> None:
+    flags = _flags(ServiceOptions(Path("m"), dtype="float32", draft_method="none"))
+    assert flags["verify"]["--dtype"] == "float32"
+    assert flags["draft"]["--default-method"] == "none"
+
+
+def test_ports_of_the_environment_are_kept() -> None:
+    flags = _flags(
+        environ={
+            "OUTRIDER_DRAFT_GRPC_PORT": "7001",
+            "OUTRIDER_DRAFT_GRPC_HOST": "::1",
+            "OUTRIDER_DRAFT_METRICS_PORT": "7002",
+            "OUTRIDER_VERIFY_METRICS_PORT": "7003",
+        }
+    )
+    assert flags["draft"]["--grpc-port"] == "7001"
+    assert flags["gateway"]["--draft-address"] == "[::1]:7001"
+    assert "--metrics-port" not in flags["draft"]
+    assert "--metrics-port" not in flags["verify"]
+
+
+def test_taken_ports_give_way_and_no_port_is_promised_twice() -> None:
+    given: list[int] = []
+
+    def next_free(preferred: int, taken: frozenset[int]) -> int:
+        assert not set(given[:1]) - taken  # the draft's own port is known to the later calls
+        given.append(preferred + 1000)
+        return given[-1]
+
+    options = ServiceOptions(Path("m"), grpc_port=50052)
+    specs = plan_services(options, ENDPOINT, {}, next_free)
+    assert given == [51052, 10101, 10102]
+    assert "127.0.0.1:51052" in specs[0].command
+
+
+def test_a_port_that_is_no_number_is_named() -> None:
+    with pytest.raises(BadSettings, match="OUTRIDER_DRAFT_GRPC_PORT: must be a port number"):
+        _flags(environ={"OUTRIDER_DRAFT_GRPC_PORT": "http"})

@@ -1,0 +1,95 @@
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from outrider.telemetry.metrics import (
+    DraftMetrics,
+    GatewayMetrics,
+    VerifyMetrics,
+    render,
+)
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def _sample_names(registry: CollectorRegistry) -> set[str]:
+    text = render(registry, OPENMETRICS)[0].decode()
+    families = text_string_to_metric_families(text)
+    return {sample.name for family in families for sample in family.samples}
+
+
+def _histogram(name: str) -> set[str]:
+    return {f"{name}_bucket", f"{name}_count", f"{name}_sum"}
+
+
+def test_the_gateway_exports_exactly_these_series() -> None:
+    metrics = GatewayMetrics()
+    metrics.requests.labels(outcome="stop").inc()
+    assert _sample_names(metrics.registry) == {
+        "outrider_queued_requests",
+        "outrider_running_requests",
+        "outrider_requests_total",
+        *_histogram("gen_ai_server_time_to_first_token_seconds"),
+        *_histogram("gen_ai_server_time_per_output_token_seconds"),
+        *_histogram("gen_ai_server_request_duration_seconds"),
+    }
+
+
+def test_a_draft_worker_exports_exactly_these_series() -> None:
+    metrics = DraftMetrics()
+    metrics.accepted_tokens_per_depth.labels(depth=1).inc()
+    metrics.round_seconds.labels(part="wire").inc(0.001)
+    assert _sample_names(metrics.registry) == {
+        "outrider_rounds_total",
+        "outrider_drafted_tokens_total",
+        "outrider_accepted_tokens_total",
+        "outrider_committed_tokens_total",
+        "outrider_accepted_tokens_per_depth_total",
+        "outrider_round_seconds_total",
+        *_histogram("outrider_tokens_per_round"),
+        "outrider_sessions",
+        "outrider_stale_messages_total",
+    }
+
+
+def test_a_verify_worker_exports_exactly_these_series() -> None:
+    metrics = VerifyMetrics()
+    assert _sample_names(metrics.registry) == {
+        "outrider_kv_blocks_in_use",
+        "outrider_kv_blocks_total",
+        "outrider_sessions",
+        "outrider_waiting_sessions",
+        *_histogram("outrider_step_seconds"),
+        *_histogram("outrider_step_rows"),
+        "outrider_preemptions_total",
+        "outrider_stale_messages_total",
+        "outrider_bad_frames_total",
+        "outrider_expired_leases_total",
+    }
+
+
+def test_plain_text_has_no_created_series_either() -> None:
+    metrics = DraftMetrics()
+    metrics.rounds.inc()
+    assert b"_created" not in render(metrics.registry, "")[0]
+
+
+@pytest.mark.parametrize(
+    ("accept", "start", "end"),
+    [
+        ("", "text/plain", b"\n"),
+        ("*/*", "text/plain", b"\n"),
+        (OPENMETRICS + ", text/plain;q=0.5", "application/openmetrics-text", b"# EOF\n"),
+    ],
+)
+def test_the_accept_header_chooses_the_form(accept: str, start: str, end: bytes) -> None:
+    body, content_type = render(VerifyMetrics().registry, accept)
+    assert content_type.startswith(start)
+    assert body.endswith(end)
+    assert (b"# EOF" in body) == (end == b"# EOF\n")
+
+
+def test_an_exemplar_carries_its_trace_id() -> None:
+    metrics = GatewayMetrics()
+    metrics.request_duration.observe(0.2, exemplar={"trace_id": "ab" * 16})
+    assert b'# {trace_id="' + b"ab" * 16 in render(metrics.registry, OPENMETRICS)[0]

