@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from outrider.evaluation.client import AskFailed, connect
 from outrider.evaluation.exactness_plan import MODES, Expected, PromptKey, plan_rows
 from outrider.evaluation.exactness_report import RowResult, exactness_table, token_text_of
 from outrider.evaluation.exactness_run import ExactnessRun, RunOptions
+from outrider.evaluation.margins import MarginsFailed, margins_of
 from outrider.evaluation.options import (
     add_model,
     add_prompts,
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args.model = model_from(args)
         results = _run(args, console)
-    except (BadPrompts, BadReference, BadSettings, OtherRun, ServiceFailed) as error:
+    except (BadPrompts, BadReference, BadSettings, MarginsFailed, OtherRun, ServiceFailed) as error:
         console.print(f"exactness: {error}", style="red", markup=False)
         return EXIT_NOT_RUN
     except AskFailed as error:
@@ -78,7 +80,9 @@ def _run(args: argparse.Namespace, console: Console) -> list[RowResult]:
     log = _result_log(args)
     console.print(f"answers and rows go to {log.path}", markup=False)
     options = RunOptions(args.max_new_tokens, args.seed, args.margin_tolerance)
-    run = ExactnessRun(prompts, references, options, log, token_text_of(args.model), console)
+    token_text = token_text_of(args.model)
+    measure_margins = partial(margins_of, args.model, args.threads)
+    run = ExactnessRun(prompts, references, options, log, token_text, measure_margins, console)
     rows = plan_rows(args.modes, args.methods, args.concurrency)
 
     async def drive(address: str) -> list[RowResult]:

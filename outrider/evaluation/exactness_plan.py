@@ -4,7 +4,7 @@ Policy: plain values, no clock, no I/O. Knows nothing of how answers are obtaine
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from outrider.evaluation.comparison import Mismatch, Tally, first_mismatch, tally
@@ -109,3 +109,22 @@ def judge(
     }
     counts = tally([len(ids) for ids in answers.values()], list(found.values()), tolerance)
     return Verdict(row, counts, {key: m for key, m in found.items() if m is not None})
+
+
+def with_margins(
+    verdict: Verdict, margins: Mapping[PromptKey, float], tolerance: float | None
+) -> Verdict:
+    """The verdict with margins that were measured afterwards, judged again.
+
+    Args:
+        verdict: Some of its mismatches lack a margin.
+        margins: By prompt, for some of the mismatches.
+        tolerance: As for `judge`.
+    """
+    mismatches = {
+        key: replace(mismatch, margin=margins.get(key, mismatch.margin))
+        for key, mismatch in verdict.mismatches.items()
+    }
+    beyond = sum(not mismatch.is_within(tolerance) for mismatch in mismatches.values())
+    counts = replace(verdict.tally, beyond_tolerance=beyond)
+    return replace(verdict, tally=counts, mismatches=mismatches)

@@ -3,22 +3,34 @@
 Owns the order and the clock; judging is `exactness_plan.py`'s.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from outrider.evaluation.client import Answer, Stub, ask_all, chat_request
-from outrider.evaluation.exactness_plan import Expected, PromptKey, Row, judge, seed_for
+from outrider.evaluation.exactness_plan import (
+    Expected,
+    PromptKey,
+    Row,
+    Verdict,
+    judge,
+    seed_for,
+    with_margins,
+)
 from outrider.evaluation.exactness_report import RowResult, TokenText, describe_mismatch
+from outrider.evaluation.margins import Decision
 from outrider.evaluation.prompts import Prompt
 from outrider.evaluation.result_log import Record, ResultLog
 from outrider.evaluation.terminal import progress_bar
 from outrider.v1 import decoding_pb2, generation_pb2
 
 SAMPLED_TEMPERATURE = 1.0
+
+MeasureMargins = Callable[[Sequence[Decision]], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,7 @@ class ExactnessRun:
         options: How.
         log: Holds earlier answers and takes the new ones.
         token_text: How ids read, for mismatches.
+        measure_margins: Of sampled decisions; called only where sampled ids differ.
         console: Where progress and mismatches are shown.
     """
 
@@ -55,6 +68,7 @@ class ExactnessRun:
         options: RunOptions,
         log: ResultLog,
         token_text: TokenText,
+        measure_margins: MeasureMargins,
         console: Console,
     ) -> None:
         self._prompts = prompts
@@ -62,6 +76,7 @@ class ExactnessRun:
         self._options = options
         self._log = log
         self._token_text = token_text
+        self._measure_margins = measure_margins
         self._console = console
 
     async def run(self, stub: Stub, rows: Sequence[Row]) -> list[RowResult]:
@@ -75,7 +90,8 @@ class ExactnessRun:
             job = bar.add_task("exactness", total=len(rows) * len(self._prompts))
             for row in rows:
                 bar.update(job, description=row.name)
-                results.append(self._judge(row, await self._answers(stub, row, bar, job)))
+                answers = await self._answers(stub, row, bar, job)
+                results.append(await self._judge(row, answers))
         return results
 
     async def _answers(
@@ -111,11 +127,13 @@ class ExactnessRun:
             )
         return chat_request(prompt.text, row.method, self._options.max_new_tokens, sampling)
 
-    def _judge(self, row: Row, answers: Mapping[PromptKey, Record]) -> RowResult:
+    async def _judge(self, row: Row, answers: Mapping[PromptKey, Record]) -> RowResult:
         ids = {key: tuple(record["ids"]) for key, record in answers.items()}
         if row.is_yardstick:
             self._expected["sampled"] = {key: Expected(value) for key, value in ids.items()}
         verdict = judge(row, ids, self._expected[row.mode], self._options.tolerance)
+        if row.mode == "sampled":
+            verdict = await self._with_margins(verdict, ids)
         rounds = sum(record["rounds"] for record in answers.values())
         result = RowResult(
             verdict=verdict,
@@ -127,6 +145,32 @@ class ExactnessRun:
             line = describe_mismatch(row.name, key, mismatch, self._token_text)
             self._console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
         return result
+
+    async def _with_margins(
+        self, verdict: Verdict, ids: Mapping[PromptKey, tuple[int, ...]]
+    ) -> Verdict:
+        """Measures how close the decisions were where sampled ids part; the service is idle."""
+        drawn = [
+            (prompt, mismatch)
+            for prompt in self._prompts
+            if (mismatch := verdict.mismatches.get(prompt.key)) is not None
+            and mismatch.expected is not None
+            and mismatch.actual is not None
+        ]
+        if not drawn:
+            return verdict
+        decisions = [
+            Decision(
+                text=prompt.text,
+                before=ids[prompt.key][: mismatch.position],
+                seed=seed_for(prompt, self._options.seed),
+                temperature=SAMPLED_TEMPERATURE,
+            )
+            for prompt, mismatch in drawn
+        ]
+        margins = await asyncio.to_thread(self._measure_margins, decisions)
+        by_prompt = {prompt.key: value for (prompt, _), value in zip(drawn, margins, strict=True)}
+        return with_margins(verdict, by_prompt, self._options.tolerance)
 
 
 def _to_record(row: Row, prompt: Prompt, answer: Answer, row_seconds: float) -> Record:

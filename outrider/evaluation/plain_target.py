@@ -58,6 +58,12 @@ class PlainTarget:
                 **options,
             )
 
+    def next_logits(self, ids: Sequence[int]) -> list[float]:
+        """Logits behind the last of some ids, `[vocab_size]`."""
+        with self._torch.inference_mode():
+            logits = self._model(self._torch.tensor([list(ids)]), use_cache=False).logits
+        return list(logits[0, -1].tolist())
+
     def reference(self, prompt: Prompt, max_new_tokens: int) -> Reference:
         """Generates one row."""
         prompt_ids = self.prompt_ids(prompt.text)

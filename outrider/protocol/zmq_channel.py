@@ -28,7 +28,7 @@ RECONNECT_MS = 50
 RECONNECT_MAX_MS = 1000
 MAX_DRAINED = 1024  # arrivals taken at once, so that one peer's flood cannot hold the loop
 ROUTING_ID_BYTES = 12
-ZAP_DOMAIN = b"outrider"
+ZAP_DOMAIN = "outrider"
 
 
 class UnsafeEndpoint(ValueError):
@@ -115,6 +115,7 @@ class ZmqVerifyChannel:
 
     def __init__(self, endpoint: str, keys: CurveKeys | None = None) -> None:
         check_endpoint(endpoint, keys is not None)
+        _make_private_folder(endpoint)
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         _set_common(self._socket)
@@ -124,12 +125,12 @@ class ZmqVerifyChannel:
         if keys is not None:
             self._authenticator = ThreadAuthenticator(self._context)
             self._authenticator.start()
-            self._authenticator.configure_curve(domain="*", location=keys.peers)
-            self._socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+            # The domain in full: pyzmq's "*" does not match a socket that names one.
+            self._authenticator.configure_curve(domain=ZAP_DOMAIN, location=keys.peers)
+            self._socket.setsockopt_string(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
             self._socket.curve_server = True
             self._socket.curve_publickey = keys.public
             self._socket.curve_secretkey = keys.secret
-        _make_private_folder(endpoint)
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError:

@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
-from outrider.evaluation.exactness_plan import Expected, Row, judge, plan_rows, seed_for
+from outrider.evaluation.exactness_plan import (
+    Expected,
+    Row,
+    judge,
+    plan_rows,
+    seed_for,
+    with_margins,
+)
 from outrider.evaluation.prompts import Prompt
 
 PROMPT = Prompt("qa", 7, 12, "Who?")
@@ -44,3 +51,14 @@ def test_a_row_passes_only_without_unforgiven_mismatches() -> None:
     assert (strict.tally.equal, strict.tally.tokens) == (1, 3)
     assert judge(row, answers, expected, tolerance=0.02).passed
     assert judge(row, {("qa", 8): (3,)}, expected, tolerance=None).passed
+
+
+def test_margins_that_come_later_are_judged_again() -> None:
+    row = Row("sampled", "ngram", 1)
+    expected = {("qa", 7): Expected((1, 2)), ("qa", 8): Expected((3, 4))}
+    verdict = judge(row, {("qa", 7): (1, 9), ("qa", 8): (3,)}, expected, tolerance=0.02)
+    assert verdict.tally.beyond_tolerance == 2
+    verdict = with_margins(verdict, {("qa", 7): 0.01}, tolerance=0.02)
+    assert verdict.mismatches["qa", 7].margin == 0.01
+    assert (verdict.tally.mismatches, verdict.tally.beyond_tolerance) == (2, 1)
+    assert not verdict.passed
