@@ -48,14 +48,14 @@ def decode(seed: int, choose: Choose, walk_tree: Walk) -> tuple[int, ...]:
     rng, text = random.Random(seed), list(PROMPT)
     while len(text) < len(PROMPT) + LENGTH:
         tree = random_tree(text[-1], rng)
-        depths = tree.depths()
-
-        def token_at(node: int, tree=tree, depths=depths) -> int:
-            return choose(LOGITS[tree.token_ids[node]], seed, len(text) + depths[node])
-
-        path, bonus = walk_tree(tree, token_at)
+        path, bonus = walk_tree(tree, token_behind(tree, seed, len(text), choose))
         text += [tree.token_ids[node] for node in path] + [bonus]
     return tuple(text[len(PROMPT) : len(PROMPT) + LENGTH])
+
+
+def token_behind(tree: TokenTree, seed: int, position: int, choose: Choose) -> Callable[[int], int]:
+    depths = tree.depths()
+    return lambda node: choose(LOGITS[tree.token_ids[node]], seed, position + depths[node])
 
 
 def exact_probs() -> dict[tuple[int, ...], float]:
@@ -94,7 +94,8 @@ def test_the_joint_distribution_is_exact():
 
 def accept_any_likely_child(tree, token_at):
     """B15: a drafted child is accepted where the target finds it likely, without being drawn."""
-    node, path, children = 0, [], tree.children()
+    node, children = 0, tree.children()
+    path: list[int] = []
     while True:
         probs = LOGITS[tree.token_ids[node]].softmax(0)
         likely = [child for token, child in children[node].items() if probs[token] > 0.4]
