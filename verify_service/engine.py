@@ -6,10 +6,10 @@ Pure: no sockets, no torch, no clock (times are arguments, in seconds). The work
     engine.expire(now)                      -> silent peers lose their sessions
     step = engine.plan()                    -> what to run, or None
     answers = target.run(step.segments)
-    engine.finish(step, answers, timing)    -> rows to move, then messages to send
+    engine.finish(step, answers, ...)       -> messages to send, rows to move before the next step
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.protocol import messages as m
@@ -41,24 +41,20 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """When a step started and ended, seconds."""
+class Decided:
+    """One session's round, for whoever traces it; times in seconds of the worker's clock."""
 
+    session: VerifySession
+    path: list[int]
+    verdict: m.Verdict
     started: float
     ended: float
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One session's round, for whoever traces it."""
-
-    session: VerifySession
-    verdict: m.Verdict
-
-
 @dataclass(slots=True)
 class Finished:
-    """What a finished step asks of the worker: first move the rows, then send the messages."""
+    """What a finished step asks of the worker: send the messages, and move the rows before the
+    next step."""
 
     move_sources: list[int] = field(default_factory=list)
     move_destinations: list[int] = field(default_factory=list)
@@ -160,9 +156,20 @@ class VerifyEngine:
         return step if step.segments else None
 
     def finish(
-        self, step: Step, answers: Sequence[TargetTokens | None], timing: Timing
+        self,
+        step: Step,
+        answers: Sequence[TargetTokens | None],
+        started: float,
+        clock: Callable[[], float],
     ) -> Finished:
-        """Commits a step that has run; sessions that ended are gone afterwards."""
+        """Commits a step that has run; sessions that ended are gone afterwards.
+
+        Args:
+            step: Of `plan`.
+            answers: Of the target, one per segment.
+            started: When the step's forward pass began, seconds.
+            clock: Asked when a session's tokens have been drawn, since drawing takes time too.
+        """
         finished = Finished()
         for session, segment, tokens in zip(step.sessions, step.segments, answers, strict=True):
             if segment.tree_start is None or tokens is None:
@@ -170,11 +177,18 @@ class VerifyEngine:
                 continue
             session.cached_rows += segment.tree_start
             try:
-                self._decide(session, tokens, timing, step.num_rows, finished)
+                decided = self._decide(session, tokens, started, clock, step.num_rows)
             except NonFiniteLogits as error:
                 fault = fault_of(session.opened, m.FaultCode.NON_FINITE_LOGITS, str(error))
                 finished.outgoing.append((session.peer, fault))
                 self.sessions.forget(session)
+                continue
+            finished.decided.append(decided)
+            finished.outgoing.append((session.peer, decided.verdict))
+            if decided.verdict.finish_reason is not None:
+                self.sessions.forget(session)
+            else:
+                _compact(session, decided.path, finished)
         return finished
 
     def abandon(self, step: Step, problem: str) -> list[Outgoing]:
@@ -212,10 +226,11 @@ class VerifyEngine:
         self,
         session: VerifySession,
         tokens: TargetTokens,
-        timing: Timing,
+        started: float,
+        clock: Callable[[], float],
         batch_rows: int,
-        finished: Finished,
-    ) -> None:
+    ) -> Decided:
+        """Walks the tree, plans the commit and carries it out on the session's own state."""
         tree = session.tree
         assert tree is not None
         path, bonus_token = walk(tree, tokens.token_at)
@@ -223,6 +238,8 @@ class VerifyEngine:
         context_limit = self.identity.target.context_limit
         stop_token_ids = self._stop_token_ids(session)
         plan = plan_commit(token_ids, session.tokens_left(context_limit), stop_token_ids)
+        log_probs = _log_probs(session, path, token_ids, plan, tokens)
+        ended = clock()
         verdict = m.Verdict(
             session_id=session.opened.session_id,
             epoch=session.ledger.epoch,
@@ -230,19 +247,15 @@ class VerifyEngine:
             accepted_indices=tuple(session.kept_nodes[node] for node in path[: plan.kept_count]),
             bonus_token=bonus_token if plan.kept_count > len(path) else None,
             finish_reason=plan.finish_reason,
-            log_probs=_log_probs(session, path, token_ids, plan, tokens),
-            queue_us=max(0, round((timing.started - session.waiting_since) * 1e6)),
-            verify_us=round((timing.ended - timing.started) * 1e6),
+            log_probs=log_probs,
+            queue_us=max(0, round((started - session.waiting_since) * 1e6)),
+            verify_us=round((ended - started) * 1e6),
             batch_rows=batch_rows,
         )
-        _compact(session, path, finished)
         session.token_ids.extend(token_ids[: plan.kept_count])
         session.ledger.decide(verdict)
         session.tree = None
-        finished.outgoing.append((session.peer, verdict))
-        finished.decided.append(Decided(session, verdict))
-        if plan.finish_reason is not None:
-            self.sessions.forget(session)
+        return Decided(session, path, verdict, started, ended)
 
     def _stop_token_ids(self, session: VerifySession) -> set[int]:
         limits = session.opened.limits

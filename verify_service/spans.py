@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from outrider.protocol.messages import short_id
 from outrider.telemetry import attributes
 from outrider.telemetry.tracing import parent_context, tracer
-from verify_service.engine import Decided, Timing
+from verify_service.engine import Decided
 
 
 class RoundSpans:
@@ -25,20 +25,19 @@ class RoundSpans:
         self._clock = clock
         self._wall_clock = wall_clock
 
-    def record(self, decided: Sequence[Decided], timing: Timing) -> None:
+    def record(self, decided: Sequence[Decided]) -> None:
         """Writes one span per traced session."""
         traced = [one for one in decided if one.session.opened.traceparent]
         if not traced:
             return
         offset = self._wall_clock() - round(self._clock() * 1e9)
-        started = round(timing.started * 1e9) + offset
-        ended = round(timing.ended * 1e9) + offset
-        for session, verdict in ((one.session, one.verdict) for one in traced):
+        for one in traced:
+            verdict = one.verdict
             bonus = 0 if verdict.bonus_token is None else 1
             span = tracer().start_span(
                 "outrider.verify",
-                context=parent_context(session.opened.traceparent),
-                start_time=started,
+                context=parent_context(one.session.opened.traceparent),
+                start_time=round(one.started * 1e9) + offset,
                 attributes={
                     attributes.SESSION_ID: short_id(verdict.session_id),
                     attributes.EPOCH: verdict.epoch,
@@ -51,4 +50,4 @@ class RoundSpans:
                     attributes.BATCH_SESSIONS: len(decided),
                 },
             )
-            span.end(end_time=ended)
+            span.end(end_time=round(one.ended * 1e9) + offset)

@@ -12,7 +12,7 @@ from outrider.protocol import messages as m
 from outrider.protocol.channel import VerifyChannel
 from outrider.telemetry.metrics import VerifyMetrics
 from verify_service.counters import Counters
-from verify_service.engine import Decided, Outgoing, Step, Timing, VerifyEngine
+from verify_service.engine import Decided, Outgoing, Step, VerifyEngine
 from verify_service.step import Target, TargetTokens
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
@@ -31,7 +31,7 @@ class VerifyWorker:
         target: Runs steps.
         channel: Connects draft workers; closed at the end of `run`.
         metrics: Updated after each turn.
-        on_decided: Told of each session's round, with the step's timing.
+        on_decided: Told of the rounds of each step.
         clock: Seconds, monotonic.
     """
 
@@ -41,7 +41,7 @@ class VerifyWorker:
         target: Target,
         channel: VerifyChannel,
         metrics: VerifyMetrics,
-        on_decided: Callable[[Sequence[Decided], Timing], None] = lambda decided, timing: None,
+        on_decided: Callable[[Sequence[Decided]], None] = lambda decided: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
@@ -51,6 +51,7 @@ class VerifyWorker:
         self._on_decided = on_decided
         self._clock = clock
         self._turns = 0
+        self._ran = False
         self._reported = Counters()
         self._next_heartbeat = 0.0
         self._stop = threading.Event()
@@ -76,8 +77,8 @@ class VerifyWorker:
     def turn(self) -> None:
         """One turn: take what has arrived, run one step, answer."""
         self._turns += 1
-        waits = 0 if self._engine.waiting else IDLE_WAIT_MS
-        for arrival in self._channel.receive(waits):
+        # After a step there may be more to run; where there was nothing, only a message can help.
+        for arrival in self._channel.receive(0 if self._ran else IDLE_WAIT_MS):
             if arrival.message is None:
                 logger.warning("bad frame from a peer: %s", arrival.problem)
                 self._send(self._engine.handle_bad_frame(arrival.peer, arrival.problem))
@@ -87,18 +88,20 @@ class VerifyWorker:
         self._engine.expire(self._clock())
         self._heartbeat()
         step = self._engine.plan()
+        self._ran = step is not None
         if step is not None:
             self._run(step)
         self._report()
 
     def _run(self, step: Step) -> None:
+        started = self._clock()
         try:
-            answers, timing = self._time(step)
+            answers = self._target.run(step.segments)
         except Exception as error:
             logger.exception("a step of %d sessions failed", len(step.sessions))
             self._run_apart(step, f"the target failed on this session ({type(error).__name__})")
             return
-        self._finish(step, answers, timing)
+        self._finish(step, answers, started)
 
     def _run_apart(self, step: Step, problem: str) -> None:
         """After a failed step: whoever breaks alone ends alone."""
@@ -108,18 +111,14 @@ class VerifyWorker:
         for session, segment in zip(step.sessions, step.segments, strict=True):
             self._run(Step([session], [segment]))
 
-    def _time(self, step: Step) -> tuple[Answers, Timing]:
-        started = self._clock()
-        answers = self._target.run(step.segments)
-        return answers, Timing(started, self._clock())
-
-    def _finish(self, step: Step, answers: Answers, timing: Timing) -> None:
-        finished = self._engine.finish(step, answers, timing)
-        self._target.move_rows(finished.move_sources, finished.move_destinations)
-        self._send(finished.outgoing)
-        self._metrics.step_seconds.observe(timing.ended - timing.started)
+    def _finish(self, step: Step, answers: Answers, started: float) -> None:
+        finished = self._engine.finish(step, answers, started, self._clock)
+        self._metrics.step_seconds.observe(self._clock() - started)
         self._metrics.step_rows.observe(step.num_rows)
-        self._on_decided(finished.decided, timing)
+        # Sent first: the draft workers build their next trees while rows are moved here.
+        self._send(finished.outgoing)
+        self._target.move_rows(finished.move_sources, finished.move_destinations)
+        self._on_decided(finished.decided)
 
     def _send(self, outgoing: Sequence[Outgoing]) -> None:
         for peer, message in outgoing:

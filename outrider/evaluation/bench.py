@@ -32,7 +32,7 @@ from outrider.evaluation.options import (
     words,
 )
 from outrider.evaluation.prompts import BadPrompts, Prompt
-from outrider.evaluation.service import ServiceFailed
+from outrider.evaluation.service import ServiceFailed, end_with_sigterm
 from outrider.evaluation.terminal import open_console, progress_bar
 from outrider.settings import BadSettings
 
@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.baseline and args.concurrency > 1:
         parser.error("--baseline answers one prompt at a time; leave --concurrency at 1")
     console = open_console()
+    end_with_sigterm()
     try:
         prompts = prompts_from(args)
         samples = _measure(args, prompts, console)
@@ -104,7 +105,7 @@ def _describe(args: argparse.Namespace, prompts: Sequence[Prompt]) -> dict[str, 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="outrider bench", description=__doc__.split("\n")[0])
-    add_service(parser, dtype="bfloat16")
+    add_service(parser, dtype="auto")
     add_model(parser)
     add_prompts(parser)
     option = parser.add_argument
@@ -112,7 +113,9 @@ def _parser() -> argparse.ArgumentParser:
     option("--concurrency", type=positive, default=1, help="streams at a time")
     option("--max-new-tokens", type=positive, default=128, help="most tokens of an answer")
     option("--baseline", choices=[TRANSFORMERS], help="time transformers' generate in turn too")
-    option("--baseline-dtype", help="of the baseline (default: --dtype)")
+    option(
+        "--baseline-dtype", help="of the baseline (default: that of --dtype)"
+    )
     option("--json", type=Path, help="write all results to this file")
     option("--picture", type=Path, help="draw the results to this SVG file")
     return parser

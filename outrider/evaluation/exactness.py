@@ -44,7 +44,7 @@ from outrider.evaluation.reference_rows import (
     stored_references,
 )
 from outrider.evaluation.result_log import OtherRun, ResultLog
-from outrider.evaluation.service import ServiceFailed
+from outrider.evaluation.service import ServiceFailed, end_with_sigterm
 from outrider.evaluation.terminal import open_console
 from outrider.settings import BadSettings
 
@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = _parser().parse_args(argv)
     console = open_console()
+    end_with_sigterm()
     try:
         args.model = model_from(args)
         results = _run(args, console)

@@ -18,7 +18,7 @@ class PlainTarget:
     Args:
         model: Folder or hub name.
         threads: Threads of torch; 0: torch's own choice.
-        dtype: Name of the torch dtype.
+        dtype: Name of the torch dtype, or "auto" for what a verify worker on this CPU chooses.
     """
 
     def __init__(self, model: str, threads: int = 0, dtype: str = "float32") -> None:
@@ -31,7 +31,10 @@ class PlainTarget:
         if threads:
             torch.set_num_threads(threads)
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
+        if dtype == "auto" and not torch.cpu._is_avx512_bf16_supported():
+            dtype = "float32"  # the verify worker's rule: emulated bf16 is slower
+        wanted = dtype if dtype == "auto" else getattr(torch, dtype)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=wanted)
         self._model = loaded.eval()
 
     def prompt_ids(self, text: str) -> list[int]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 import grpc
@@ -110,6 +110,8 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is not None:
+            sys.stderr.write(self.written()[-LOG_TAIL:])
         self.stop()
         self._log.close()
 
@@ -165,6 +167,15 @@ def wait_until_served(address: str, process: "subprocess.Popen[bytes]", timeout_
                     return
             time.sleep(POLL_S)
     raise TimeoutError(f"the service did not answer within {timeout_s:g} seconds")
+
+
+def end_with_sigterm() -> None:
+    """Makes SIGTERM end this process as an error does, so that its service is not left behind."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def free_ports(count: int) -> list[int]:

@@ -5,6 +5,7 @@ decided elsewhere; this file only reads, writes and moves rows.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,6 +40,9 @@ class LayerShape:
 class KvPool:
     """All layers' rows, allocated once.
 
+    Layers of one shape share a tensor `[layers and K or V, slots, kv_heads, dim]`, so that moving
+    rows is one operation however many layers there are.
+
     Args:
         layers: Shape of each layer, in order.
         slot_count: Rows of the pool.
@@ -46,8 +50,19 @@ class KvPool:
 
     def __init__(self, layers: list[LayerShape], slot_count: int) -> None:
         self.slot_count = slot_count
-        self._keys = [_rows(slot_count, layer, layer.key_dim) for layer in layers]
-        self._values = [_rows(slot_count, layer, layer.value_dim) for layer in layers]
+        places: dict[_RowShape, int] = {}
+        keys = [_place(places, layer, layer.key_dim) for layer in layers]
+        values = [_place(places, layer, layer.value_dim) for layer in layers]
+        self._stores = {
+            shape: torch.zeros(
+                (count, slot_count, shape.kv_heads, shape.size),
+                dtype=shape.dtype,
+                device=shape.device,
+            )
+            for shape, count in places.items()
+        }
+        self._keys = [self._stores[shape][index] for shape, index in keys]
+        self._values = [self._stores[shape][index] for shape, index in values]
 
     def write(self, layer: int, slots: Slots, keys: Tensor, values: Tensor) -> None:
         """Stores new rows.
@@ -67,11 +82,23 @@ class KvPool:
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Copies rows between slots in all layers, as if all were read before any is written."""
-        for rows in (*self._keys, *self._values):
-            taken = rows[torch.tensor(sources, device=rows.device)]
-            rows[torch.tensor(destinations, device=rows.device)] = taken
+        for store in self._stores.values():
+            taken = store[:, torch.tensor(sources, device=store.device)]
+            store[:, torch.tensor(destinations, device=store.device)] = taken
 
 
-def _rows(slot_count: int, layer: LayerShape, size: int) -> Tensor:
-    shape = (slot_count, layer.kv_heads, size)
-    return torch.zeros(shape, dtype=layer.dtype, device=layer.device)
+class _RowShape(NamedTuple):
+    """What the rows of one shared tensor have in common."""
+
+    kv_heads: int
+    size: int
+    dtype: torch.dtype
+    device: torch.device
+
+
+def _place(places: dict[_RowShape, int], layer: LayerShape, size: int) -> tuple[_RowShape, int]:
+    """The shared tensor and the index in it of one layer's keys or values."""
+    shape = _RowShape(layer.kv_heads, size, layer.dtype, layer.device)
+    index = places.get(shape, 0)
+    places[shape] = index + 1
+    return shape, index

@@ -17,7 +17,7 @@ from outrider.protocol.errors import OutriderError
 from outrider.protocol.sampling_noise import gumbel
 from outrider.protocol.session import DraftSession
 from tests.fakes.table_target import LogitsOf, TableTarget
-from verify_service.engine import Timing, VerifyEngine
+from verify_service.engine import VerifyEngine
 from verify_service.kv_blocks import KvBlocks
 from verify_service.step import Target
 
@@ -161,7 +161,7 @@ class Conversation:
         self.verify.audit()
         if step is not None:
             answers = self.target.run(step.segments)
-            finished = self.verify.finish(step, answers, Timing(self.now, self.now))
+            finished = self.verify.finish(step, answers, self.now, lambda: self.now)
             self.target.move_rows(finished.move_sources, finished.move_destinations)
             self._send(finished.outgoing)
 

@@ -7,7 +7,7 @@ from outrider.protocol.decoding import DecodeLimits, Sampling
 from outrider.protocol.token_tree import TokenTree
 from tests.fakes.conversation import identity
 from tests.fakes.table_target import TableTarget, markov_logits
-from verify_service.engine import Timing, VerifyEngine
+from verify_service.engine import VerifyEngine
 from verify_service.kv_blocks import KvBlocks
 from verify_service.step import Segment
 
@@ -35,7 +35,7 @@ def propose(round=0, epoch=0, tree=None) -> m.ProposeTree:
 def run(engine: VerifyEngine, target: TableTarget) -> list[m.Message]:
     sent: list[m.Message] = []
     while (step := engine.plan()) is not None:
-        finished = engine.finish(step, target.run(step.segments), Timing(1.0, 1.5))
+        finished = engine.finish(step, target.run(step.segments), 1.0, lambda: 1.5)
         target.move_rows(finished.move_sources, finished.move_destinations)
         sent += [message for _, message in finished.outgoing]
     return sent
@@ -170,7 +170,7 @@ def test_the_prompt_is_prefilled_in_chunks_with_the_tree_behind_the_last():
     target = TableTarget(256, markov_logits(8, 1))
     while (step := engine.plan()) is not None:
         seen += step.segments
-        engine.finish(step, target.run(step.segments), Timing(0, 0))
+        engine.finish(step, target.run(step.segments), 0.0, lambda: 0.0)
     assert [len(segment.token_ids) for segment in seen] == [4, 4, 1]
     assert [segment.cached_rows for segment in seen] == [0, 4, 8]
     assert [segment.tree_start for segment in seen] == [None, None, 0]
