@@ -113,9 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     option("--concurrency", type=positive, default=1, help="streams at a time")
     option("--max-new-tokens", type=positive, default=128, help="most tokens of an answer")
     option("--baseline", choices=[TRANSFORMERS], help="time transformers' generate in turn too")
-    option(
-        "--baseline-dtype", help="of the baseline (default: that of --dtype)"
-    )
+    option("--baseline-dtype", help="of the baseline (default: that of --dtype)")
     option("--json", type=Path, help="write all results to this file")
     option("--picture", type=Path, help="draw the results to this SVG file")
     return parser
