@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +27,7 @@ from outrider.protocol.zmq_channel import (
     load_curve_keys,
 )
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
-from outrider.supervised import watch_parent
+from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import DraftMetrics, start_metrics_server
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
@@ -62,7 +61,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
 
 async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
     """Serves until told to stop; False where the worker's thread died."""
-    stopping = _stop_event(environ)
+    stopping = stop_event(environ)
     metrics = DraftMetrics()
     if settings.metrics_port:
         _start_metrics(settings, metrics)
@@ -133,20 +132,6 @@ def _start_metrics(settings: DraftSettings, metrics: DraftMetrics) -> None:
         start_metrics_server(metrics.registry, settings.metrics_host, settings.metrics_port)
     except OSError as error:
         raise BadSettings(f"--metrics-port {settings.metrics_port}: {error}") from error
-
-
-def _stop_event(environ: Mapping[str, str]) -> asyncio.Event:
-    """Set by SIGTERM, SIGINT, or the loss of a supervisor."""
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-
-    def on_lost() -> None:
-        loop.call_soon_threadsafe(stopping.set)
-
-    watch_parent(on_lost, environ)
-    return stopping
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from gateway.readiness import Readiness
 from gateway.settings import GatewaySettings
 from gateway.tokenization import BadModelFolder, PromptTokenizer
 from outrider.settings import exit_for_bad_settings, load_settings_or_exit
-from outrider.supervised import watch_parent
+from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
@@ -52,7 +51,7 @@ async def serve(
     settings: GatewaySettings, tokenizer: PromptTokenizer, environ: Mapping[str, str]
 ) -> None:
     """Serves until SIGTERM, SIGINT or the supervisor's end, then drains."""
-    stopping = _stop_event(environ)
+    stopping = stop_event(environ)
     metrics = GatewayMetrics()
     async with DraftClient(settings.draft_address, tokenizer, settings.model_name) as draft:
         admission = Admission(settings.max_running_requests, settings.max_queued_requests)
@@ -85,20 +84,6 @@ async def serve(
         with suppress(asyncio.CancelledError):
             await watch
     _logger.info("stopped")
-
-
-def _stop_event(environ: Mapping[str, str]) -> asyncio.Event:
-    """Set by SIGTERM, SIGINT, or the loss of a supervisor."""
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-
-    def on_lost() -> None:
-        loop.call_soon_threadsafe(stopping.set)
-
-    watch_parent(on_lost, environ)
-    return stopping
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ A supervisor holds the write end of this process's standard input and never writ
 for whatever reason, the kernel closes that end. Shared by the three services; knows none of them.
 """
 
+import asyncio
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -25,6 +27,24 @@ def watch_parent(on_lost: Callable[[], None], environ: Mapping[str, str]) -> Non
     threading.Thread(
         target=_watch, args=(descriptor, on_lost), name="watch-parent", daemon=True
     ).start()
+
+
+def stop_event(environ: Mapping[str, str]) -> asyncio.Event:
+    """An event of the running loop, set by SIGTERM, SIGINT, or the loss of a supervisor.
+
+    Args:
+        environ: As for `watch_parent`.
+    """
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    def on_lost() -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    watch_parent(on_lost, environ)
+    return stopping
 
 
 def _watch(descriptor: int, on_lost: Callable[[], None]) -> None:

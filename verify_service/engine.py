@@ -19,25 +19,12 @@ from verify_service.commit import CommitPlan, plan_commit
 from verify_service.counters import Counters
 from verify_service.kv_blocks import KvBlocks
 from verify_service.peers import Peers
-from verify_service.scheduler import Share, plan_shares
 from verify_service.session_table import SessionTable, fault_of
 from verify_service.sessions import VerifySession
-from verify_service.step import NonFiniteLogits, Segment, TargetTokens
+from verify_service.step import NonFiniteLogits, TargetTokens
+from verify_service.step_planner import Step, StepPlanner
 
 Outgoing = tuple[PeerId, m.ToDraft]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One forward pass: each session with the rows it runs."""
-
-    sessions: list[VerifySession]
-    segments: list[Segment]
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the pass."""
-        return sum(len(segment.token_ids) for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +64,7 @@ class VerifyEngine:
         self.counters = Counters()
         self.sessions = SessionTable(identity.target, blocks, self.counters)
         self.peers = Peers(identity)
-        self._token_budget = token_budget
+        self._planner = StepPlanner(self.sessions, blocks, token_budget, self.counters)
         self._is_draining = False
 
     # ---- messages
@@ -134,26 +121,13 @@ class VerifyEngine:
     # ---- steps
 
     @property
-    def waiting(self) -> list[VerifySession]:
-        """Sessions with rows to run, the longest-waiting first."""
-        waiting = [session for session in self.sessions if session.tree or session.missing_rows]
-        return sorted(waiting, key=lambda session: (session.waiting_since, session.age))
+    def waiting_count(self) -> int:
+        """Sessions with rows to run."""
+        return len(self._planner.waiting)
 
     def plan(self) -> Step | None:
         """The next step, its rows reserved; None where nothing can run."""
-        waiting = self.waiting
-        shares = plan_shares([session.demand() for session in waiting], self._token_budget)
-        # The oldest reserves first: whatever it needs it can take from younger ones, so it always
-        # gets on, and so in turn does everybody.
-        shares.sort(key=lambda share: waiting[share.index].age)
-        step = Step([], [])
-        preempted: list[VerifySession] = []
-        for share in shares:
-            session = waiting[share.index]
-            if session not in preempted and self._reserve(session, share, step, preempted):
-                step.sessions.append(session)
-                step.segments.append(_segment(session, share))
-        return step if step.segments else None
+        return self._planner.plan()
 
     def finish(
         self,
@@ -200,28 +174,6 @@ class VerifyEngine:
             for session in step.sessions
         ]
 
-    def _reserve(
-        self, session: VerifySession, share: Share, step: Step, preempted: list[VerifySession]
-    ) -> bool:
-        """Makes room for a share, preempting younger sessions that are not in `step`."""
-        rows = share.prefill_rows + (session.demand().tree_rows if share.with_tree else 0)
-        needed = session.cached_rows + rows
-        while not self.blocks.can_reserve(session.table, needed):
-            younger = [
-                other
-                for other in self.sessions
-                if other.age > session.age and other.table.blocks and other not in step.sessions
-            ]
-            if not younger:
-                return False
-            victim = max(younger, key=lambda other: other.age)
-            self.blocks.release(victim.table)
-            victim.cached_rows = 0
-            preempted.append(victim)
-            self.counters.preemptions += 1
-        self.blocks.reserve(session.table, needed)
-        return True
-
     def _decide(
         self,
         session: VerifySession,
@@ -261,25 +213,6 @@ class VerifyEngine:
         limits = session.opened.limits
         eos = () if limits.ignore_eos else self.identity.target.eos_token_ids
         return {*limits.stop_token_ids, *eos}
-
-
-def _segment(session: VerifySession, share: Share) -> Segment:
-    """The rows of a share: a chain of prefill, then the tree with its root hung behind it."""
-    start, prefill_rows = session.cached_rows, share.prefill_rows
-    token_ids = session.token_ids[start : start + prefill_rows]
-    parents = list(range(-1, prefill_rows - 1))
-    if share.with_tree and session.tree is not None:
-        token_ids += session.tree.token_ids
-        # The root's parent, -1, becomes the last row of prefill, or -1 again where there is none.
-        parents += [parent + prefill_rows for parent in session.tree.parents]
-    return Segment(
-        token_ids=tuple(token_ids),
-        parents=tuple(parents),
-        cached_rows=start,
-        slots=session.table.slots(0, start + len(token_ids)),
-        tree_start=prefill_rows if share.with_tree else None,
-        sampling=session.opened.sampling,
-    )
 
 
 def _log_probs(

@@ -12,8 +12,9 @@ from outrider.protocol import messages as m
 from outrider.protocol.channel import VerifyChannel
 from outrider.telemetry.metrics import VerifyMetrics
 from verify_service.counters import Counters
-from verify_service.engine import Decided, Outgoing, Step, VerifyEngine
+from verify_service.engine import Decided, Outgoing, VerifyEngine
 from verify_service.step import Target, TargetTokens
+from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
 HEARTBEAT_S = 0.2
@@ -137,7 +138,7 @@ class VerifyWorker:
         engine, metrics = self._engine, self._metrics
         metrics.kv_blocks_in_use.set(engine.blocks.in_use)
         metrics.sessions.set(len(engine.sessions))
-        metrics.waiting_sessions.set(len(engine.waiting))
+        metrics.waiting_sessions.set(engine.waiting_count)
         for name, count in engine.counters.changes_since(self._reported).items():
             if count:
                 getattr(metrics, name).inc(count)

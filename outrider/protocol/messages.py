@@ -4,7 +4,6 @@ Frozen values that check what can be checked without knowing the session; the wi
 `codec.py`, the rules of the conversation in `session.py`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -266,16 +265,6 @@ Message = ToVerify | ToDraft
 def short_id(session_id: bytes) -> str:
     """A session id as it stands in logs and spans."""
     return session_id.hex()[:12]
-
-
-def check_lengths(field_name: str, values: Sequence[int], limit: int) -> None:
-    """Refuses a sequence longer than `limit`.
-
-    Raises:
-        InvalidField: Names the field and both numbers.
-    """
-    if len(values) > limit:
-        raise InvalidField(field_name, f"at most {limit} entries, got {len(values)}")
 
 
 def _check_session_id(session_id: bytes) -> None:

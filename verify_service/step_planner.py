@@ -1,0 +1,111 @@
+"""Chooses the rows of the next step and reserves their place in the KV pool.
+
+The oldest session reserves first: whatever it needs it can take from younger ones, so it always
+gets on, and in turn so does everybody. A preempted session keeps its tokens and is prefilled again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from verify_service.counters import Counters
+from verify_service.kv_blocks import KvBlocks
+from verify_service.scheduler import Share, plan_shares
+from verify_service.sessions import VerifySession
+from verify_service.step import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass: each session with the rows it runs."""
+
+    sessions: list[VerifySession]
+    segments: list[Segment]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the pass."""
+        return sum(len(segment.token_ids) for segment in self.segments)
+
+
+class StepPlanner:
+    """Plans steps over the sessions of one worker.
+
+    Args:
+        sessions: All open sessions, however they change.
+        blocks: The KV pool's blocks.
+        token_budget: Most rows of a step.
+        counters: Told of preemptions.
+    """
+
+    def __init__(
+        self,
+        sessions: Iterable[VerifySession],
+        blocks: KvBlocks,
+        token_budget: int,
+        counters: Counters,
+    ) -> None:
+        self._sessions = sessions
+        self._blocks = blocks
+        self._token_budget = token_budget
+        self._counters = counters
+
+    @property
+    def waiting(self) -> list[VerifySession]:
+        """Sessions with rows to run, the longest-waiting first."""
+        waiting = [session for session in self._sessions if session.tree or session.missing_rows]
+        return sorted(waiting, key=lambda session: (session.waiting_since, session.age))
+
+    def plan(self) -> Step | None:
+        """The next step, its rows reserved; None where nothing can run."""
+        waiting = self.waiting
+        shares = plan_shares([session.demand() for session in waiting], self._token_budget)
+        shares.sort(key=lambda share: waiting[share.index].age)
+        step = Step([], [])
+        preempted: list[VerifySession] = []
+        for share in shares:
+            session = waiting[share.index]
+            if session not in preempted and self._reserve(session, share, step, preempted):
+                step.sessions.append(session)
+                step.segments.append(_segment(session, share))
+        return step if step.segments else None
+
+    def _reserve(
+        self, session: VerifySession, share: Share, step: Step, preempted: list[VerifySession]
+    ) -> bool:
+        """Makes room for a share, preempting younger sessions that are not in `step`."""
+        rows = share.prefill_rows + (session.demand().tree_rows if share.with_tree else 0)
+        needed = session.cached_rows + rows
+        while not self._blocks.can_reserve(session.table, needed):
+            younger = [
+                other
+                for other in self._sessions
+                if other.age > session.age and other.table.blocks and other not in step.sessions
+            ]
+            if not younger:
+                return False
+            victim = max(younger, key=lambda other: other.age)
+            self._blocks.release(victim.table)
+            victim.cached_rows = 0
+            preempted.append(victim)
+            self._counters.preemptions += 1
+        self._blocks.reserve(session.table, needed)
+        return True
+
+
+def _segment(session: VerifySession, share: Share) -> Segment:
+    """The rows of a share: a chain of prefill, then the tree with its root hung behind it."""
+    start, prefill_rows = session.cached_rows, share.prefill_rows
+    token_ids = session.token_ids[start : start + prefill_rows]
+    parents = list(range(-1, prefill_rows - 1))
+    if share.with_tree and session.tree is not None:
+        token_ids += session.tree.token_ids
+        # The root's parent, -1, becomes the last row of prefill, or -1 again where there is none.
+        parents += [parent + prefill_rows for parent in session.tree.parents]
+    return Segment(
+        token_ids=tuple(token_ids),
+        parents=tuple(parents),
+        cached_rows=start,
+        slots=session.table.slots(0, start + len(token_ids)),
+        tree_start=prefill_rows if share.with_tree else None,
+        sampling=session.opened.sampling,
+    )
