@@ -27,17 +27,19 @@ def measure_cost_table(
         synchronize: Waits for the device.
 
     Returns:
-        Microseconds, made non-decreasing, for counts up to `max_rows`: the fastest of three, since
-        whatever else the machine does only adds.
+        Microseconds for counts up to `max_rows`. Whatever else the machine does only adds time, so
+        each figure is the fastest of the repeats, and none is above that of a larger count.
     """
     context = min(CONTEXT_ROWS, max(0, slot_count - max_rows))
     counts = [rows for rows in ROW_COUNTS if rows <= max_rows and context + rows <= slot_count]
-    micros: list[int] = []
-    for rows in counts:
-        batch = build_ragged_batch([_star(rows, context)])
-        forward(batch)
-        times = [_time_once(forward, batch, clock, synchronize) for _ in range(REPEATS)]
-        micros.append(max(1, round(min(times) * 1e6), *micros[-1:]))
+    batches = [build_ragged_batch([_star(rows, context)]) for rows in counts]
+    fastest = [float("inf")] * len(counts)
+    forward(batches[-1])
+    # Counts take turns, so that a slow moment of the machine does not fall on one of them alone.
+    for _ in range(REPEATS):
+        for index, batch in enumerate(batches):
+            fastest[index] = min(fastest[index], _time_once(forward, batch, clock, synchronize))
+    micros = [max(1, round(min(fastest[index:]) * 1e6)) for index in range(len(counts))]
     return CostTable(tuple(counts), tuple(micros))
 
 

@@ -14,7 +14,7 @@ import grpc.aio
 
 from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 
-CONNECT_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 1800.0  # 8 long answers in fp32 on a small machine
 MAX_MESSAGE_BYTES = 16 * 2**20
 
@@ -56,7 +56,7 @@ async def connect(address: str) -> AsyncIterator[Stub]:
     """A stub on a service that answers.
 
     Raises:
-        AskFailed: Nothing answers within ten seconds.
+        AskFailed: Nothing answers within five seconds.
     """
     options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
     async with grpc.aio.insecure_channel(address, options=options) as channel:
