@@ -6,7 +6,7 @@ one call of `on_events`, made in this thread.
 
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -15,7 +15,8 @@ import zmq
 from draft_service.drafters.drafter import Drafter
 from draft_service.drafting import Drafting, Event, RoundDone
 from draft_service.engine import DraftEngine
-from outrider.protocol.messages import TargetDescription
+from outrider.protocol.channel import batched
+from outrider.protocol.messages import TargetDescription, ToVerify
 from outrider.protocol.zmq_channel import ZmqDraftChannel
 from outrider.telemetry.metrics import DraftMetrics
 
@@ -134,9 +135,13 @@ class DraftWorker:
             self._engine.propose(batch, trees, started, self._clock())
 
     def _flush(self) -> None:
+        outgoing: defaultdict[int, list[ToVerify]] = defaultdict(list)
         for index, message in self._engine.outbox:
-            self._channels[index].send(message)  # what is not sent now is sent again by the engine
+            outgoing[index].append(message)
         self._engine.outbox.clear()
+        for index, messages in outgoing.items():
+            for batch in batched(messages):
+                self._channels[index].send(*batch)  # what is lost here is repeated by the engine
         if self._engine.events:
             events = list(self._engine.events)
             self._engine.events.clear()

@@ -90,7 +90,11 @@ class DraftClient:
         except grpc.aio.AioRpcError as error:
             raise self._unavailable(error) from None
         model = ServedModel.from_worker(worker, self._model_name)
-        model.check_tokenizer(self._tokenizer.token_id_end, self._tokenizer.vocab_size)
+        model.check_tokenizer(
+            self._tokenizer.token_id_end,
+            self._tokenizer.vocab_size,
+            self._tokenizer.fingerprint,
+        )
         return model
 
     async def draft(

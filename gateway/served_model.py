@@ -20,6 +20,7 @@ class ServedModel:
         default_method: Method used where a request names none.
         max_nodes: Most nodes of a tree, the root included.
         max_depth: Most drafted tokens on one path.
+        tokenizer_fingerprint: Of the target's tokenizer, or "" where the worker does not know it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ServedModel:
     default_method: str
     max_nodes: int
     max_depth: int
+    tokenizer_fingerprint: str = ""
 
     @classmethod
     def from_worker(cls, worker: drafting_pb2.GetWorkerResponse, name: str = "") -> Self:
@@ -48,17 +50,21 @@ class ServedModel:
             default_method=worker.default_method,
             max_nodes=worker.max_nodes,
             max_depth=worker.max_depth,
+            tokenizer_fingerprint=worker.tokenizer_fingerprint,
         )
 
-    def check_tokenizer(self, token_id_end: int, vocab_size: int | None) -> None:
+    def check_tokenizer(
+        self, token_id_end: int, vocab_size: int | None, fingerprint: str = ""
+    ) -> None:
         """Refuses a tokenizer that belongs to another target.
 
         Args:
             token_id_end: The tokenizer's ids are below this number.
             vocab_size: Vocabulary of the configuration beside the tokenizer; None: unknown.
+            fingerprint: Of the tokenizer; "": unknown.
 
         Raises:
-            Mismatch: Ids are missing in the target's vocabulary, or the sizes differ.
+            Mismatch: Ids are missing in the target's vocabulary, or sizes or fingerprints differ.
         """
         if token_id_end > self.vocab_size:
             raise Mismatch(
@@ -71,6 +77,13 @@ class ServedModel:
                 f"the gateway's model folder is of a model with a vocabulary of {vocab_size}, but "
                 f"the draft worker's target ({self.name}) has one of {self.vocab_size}; start "
                 "both with the same model"
+            )
+
+        served = self.tokenizer_fingerprint
+        if fingerprint and served and fingerprint != served:
+            raise Mismatch(
+                f"the gateway's tokenizer ({fingerprint[:12]}) is not that of the draft worker's "
+                f"target {self.name} ({served[:12]}); start both with the same model folder"
             )
 
     def to_proto(self, has_chat_template: bool) -> generation_pb2.GetModelResponse:

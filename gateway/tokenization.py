@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from gateway.chat_template import ChatMessage, ChatTemplate
 from gateway.token_pieces import TokenPieces, read_token_pieces
 from outrider.protocol.errors import InvalidField
+from outrider.protocol.fingerprints import tokenizer_fingerprint
 
 
 class BadModelFolder(ValueError):
@@ -27,6 +28,7 @@ class PromptTokenizer:
         tokenizer: The target's tokenizer; it becomes this object's own.
         chat_template: None: the model has none, and conversations cannot be encoded.
         vocab_size: Vocabulary that the model's configuration states; None: not known.
+        fingerprint: Of its tokenizer.json; "": not known.
 
     Raises:
         UnknownDecoder: Its token ids cannot be turned into text piece by piece.
@@ -37,7 +39,9 @@ class PromptTokenizer:
         tokenizer: Tokenizer,
         chat_template: ChatTemplate | None = None,
         vocab_size: int | None = None,
+        fingerprint: str = "",
     ) -> None:
+        self.fingerprint = fingerprint
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
@@ -69,14 +73,15 @@ class PromptTokenizer:
         """
         path = folder / "tokenizer.json"
         try:
-            tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            tokenizer, fingerprint = Tokenizer.from_str(text), tokenizer_fingerprint(text)
         except FileNotFoundError:
             raise BadModelFolder(f"{folder} has no tokenizer.json") from None
         except Exception as error:  # tokenizers raises plain Exception
             raise BadModelFolder(f"{path} is not a tokenizer: {error}") from None
         vocab_size = _read_json(folder / "config.json").get("vocab_size")
         try:
-            return cls(tokenizer, _read_chat_template(folder), vocab_size)
+            return cls(tokenizer, _read_chat_template(folder), vocab_size, fingerprint)
         except ValueError as error:
             raise BadModelFolder(f"{folder}: {error}") from None
 

@@ -122,7 +122,7 @@ class VerifyEngine:
 
     @property
     def waiting_count(self) -> int:
-        """Sessions with rows to run."""
+        """Sessions with a pending tree."""
         return len(self._planner.waiting)
 
     def plan(self) -> Step | None:

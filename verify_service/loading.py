@@ -1,6 +1,5 @@
 """From settings to a target that is ready to run: weights, pool, cost table."""
 
-import hashlib
 import logging
 import os
 import time
@@ -11,8 +10,10 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from outrider.embedded_model import EMBEDDED, MODEL_NAME, resolve_model
+from outrider.modeling.dtypes import choose_dtype
 from outrider.modeling.target import TargetModel
 from outrider.protocol import messages as m
+from outrider.protocol.fingerprints import tokenizer_fingerprint
 from outrider.settings import BadSettings
 from verify_service.calibration import measure_cost_table
 from verify_service.kv_blocks import KvBlocks
@@ -43,7 +44,7 @@ def load_target(settings: VerifySettings) -> LoadedTarget:
     if settings.threads:
         torch.set_num_threads(settings.threads)
     started = time.monotonic()
-    model = _load(source, _dtype(settings.dtype, device_map), device_map)
+    model = _load(source, choose_dtype(settings.dtype, on_cpu=device_map == "cpu"), device_map)
     logger.info("loaded %s in %.1f s", source, time.monotonic() - started)
     blocks = _allocate(model, settings)
     table = measure_cost_table(
@@ -108,26 +109,15 @@ def _identity(
 
 
 def _tokenizer_fingerprint(source: Path | str) -> str:
-    """SHA-256 of tokenizer.json, or "" where there is no such file at hand."""
+    """Of the tokenizer.json beside the weights, or "" where there is no such file at hand."""
     file = Path(source) / "tokenizer.json"
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    return tokenizer_fingerprint(file.read_text(encoding="utf-8")) if file.is_file() else ""
 
 
 def _device_map(setting: str) -> str:
     if setting == "auto" and not torch.cuda.is_available():
         return "cpu"
     return setting
-
-
-def _dtype(setting: str, device_map: str) -> torch.dtype | str:
-    if setting != "auto":
-        dtype = getattr(torch, setting)
-        assert isinstance(dtype, torch.dtype)
-        return dtype
-    if device_map == "cpu" and not torch.cpu._is_avx512_bf16_supported():
-        # Without the instructions, bf16 is emulated and slower than float32.
-        return torch.float32
-    return "auto"
 
 
 def _synchronize() -> None:

@@ -51,8 +51,8 @@ class StepPlanner:
 
     @property
     def waiting(self) -> list[VerifySession]:
-        """Sessions with rows to run, the longest-waiting first."""
-        waiting = [session for session in self._sessions if session.tree or session.missing_rows]
+        """Sessions with a pending tree, the longest-waiting first; without one nothing is asked."""
+        waiting = [session for session in self._sessions if session.tree]
         return sorted(waiting, key=lambda session: (session.waiting_since, session.age))
 
     def plan(self) -> Step | None:

@@ -6,10 +6,11 @@ Takes no decisions: the engine decides, this file waits, runs and sends.
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from outrider.protocol import messages as m
-from outrider.protocol.channel import VerifyChannel
+from outrider.protocol.channel import PeerId, VerifyChannel, batched
 from outrider.telemetry.metrics import VerifyMetrics
 from verify_service.counters import Counters
 from verify_service.engine import Decided, Outgoing, VerifyEngine
@@ -122,10 +123,14 @@ class VerifyWorker:
         self._on_decided(finished.decided)
 
     def _send(self, outgoing: Sequence[Outgoing]) -> None:
+        by_peer: defaultdict[PeerId, list[m.ToDraft]] = defaultdict(list)
         for peer, message in outgoing:
-            if not self._channel.send(peer, message):
-                # The peer is gone or does not read: its lease will run out and free its sessions.
-                logger.warning("could not send a %s; the peer is gone", type(message).__name__)
+            by_peer[peer].append(message)
+        for peer, messages in by_peer.items():
+            for batch in batched(messages):
+                if not self._channel.send(peer, *batch):
+                    # It is gone or does not read: its lease will run out and free its sessions.
+                    logger.warning("%d messages could not be sent; the peer is gone", len(batch))
 
     def _heartbeat(self) -> None:
         now = self._clock()

@@ -25,16 +25,17 @@ class PlainTarget:
         import torch  # noqa: PLC0415  # heavy: only the process that generates needs it
         from transformers import AutoModelForCausalLM, AutoTokenizer, logging  # noqa: PLC0415
 
+        from outrider.modeling.dtypes import choose_dtype  # noqa: PLC0415
+
         library_log: Any = logging
         library_log.disable_progress_bar()  # its bar and ours would write over each other
         self._torch = torch
         if threads:
             torch.set_num_threads(threads)
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
-        if dtype == "auto" and not torch.cpu._is_avx512_bf16_supported():
-            dtype = "float32"  # the verify worker's rule: emulated bf16 is slower
-        wanted = dtype if dtype == "auto" else getattr(torch, dtype)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=wanted)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            model, dtype=choose_dtype(dtype, on_cpu=True)
+        )
         self._model = loaded.eval()
 
     def prompt_ids(self, text: str) -> list[int]:

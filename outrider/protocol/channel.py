@@ -6,14 +6,16 @@ codec is always part of the way.
 """
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from outrider.protocol.codec import decode, encode
+from outrider.protocol.codec import MAX_FRAMES, decode, encode
 from outrider.protocol.errors import BadFrame
 from outrider.protocol.messages import Message
 
 PeerId = bytes
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,8 @@ class Received:
 class DraftChannel(Protocol):
     """The draft worker's end: one verify worker."""
 
-    def send(self, message: Message) -> bool:
-        """Sends without waiting; False where the peer cannot take it now (it is then not sent)."""
+    def send(self, *messages: Message) -> bool:
+        """Sends together, without waiting; False where the peer cannot take them now."""
 
     def receive(self) -> list[Received]:
         """Takes all that has arrived, without waiting."""
@@ -47,8 +49,8 @@ class DraftChannel(Protocol):
 class VerifyChannel(Protocol):
     """The verify worker's end: many draft workers."""
 
-    def send(self, peer: PeerId, message: Message) -> bool:
-        """Sends without waiting; False where the peer is gone or does not read."""
+    def send(self, peer: PeerId, *messages: Message) -> bool:
+        """Sends together, without waiting; False where the peer is gone or does not read."""
 
     def receive(self, timeout_ms: int) -> list[Received]:
         """Takes all that has arrived, waiting up to `timeout_ms` for the first."""
@@ -57,12 +59,18 @@ class VerifyChannel(Protocol):
         """Closes the channel. The owner calls it once."""
 
 
-def read_frames(peer: PeerId, frames: list[bytes]) -> Received:
+def batched(messages: Sequence[M]) -> Iterator[Sequence[M]]:
+    """Cuts a turn's messages into parts that one arrival may carry."""
+    for start in range(0, len(messages), MAX_FRAMES):
+        yield messages[start : start + MAX_FRAMES]
+
+
+def read_frames(peer: PeerId, frames: list[bytes]) -> list[Received]:
     """Decodes one arrival; unreadable bytes become a `problem`, never an exception."""
     try:
-        return Received(peer, decode(frames))
+        return [Received(peer, message) for message in decode(frames)]
     except BadFrame as error:
-        return Received(peer, None, str(error))
+        return [Received(peer, None, str(error))]
 
 
 class MemoryHub:
@@ -77,17 +85,17 @@ class MemoryHub:
         self._peers[peer] = MemoryLink(self, peer)
         return self._peers[peer]
 
-    def send(self, peer: PeerId, message: Message) -> bool:
+    def send(self, peer: PeerId, *messages: Message) -> bool:
         """As `VerifyChannel.send`."""
         link = self._peers.get(peer)
         if link is None:
             return False
-        link.arrived.append(encode(message))
+        link.arrived.append(encode(*messages))
         return True
 
     def receive(self, timeout_ms: int = 0) -> list[Received]:
         """As `VerifyChannel.receive`, never waiting."""
-        arrived = [read_frames(peer, frames) for peer, frames in self._arrived]
+        arrived = [one for peer, frames in self._arrived for one in read_frames(peer, frames)]
         self._arrived.clear()
         return arrived
 
@@ -112,14 +120,14 @@ class MemoryLink:
         self._hub = hub
         self._peer = peer
 
-    def send(self, message: Message) -> bool:
+    def send(self, *messages: Message) -> bool:
         """As `DraftChannel.send`."""
-        self._hub.push(self._peer, encode(message))
+        self._hub.push(self._peer, encode(*messages))
         return True
 
     def receive(self) -> list[Received]:
         """As `DraftChannel.receive`."""
-        arrived = [read_frames(b"", frames) for frames in self.arrived]
+        arrived = [one for frames in self.arrived for one in read_frames(b"", frames)]
         self.arrived.clear()
         return arrived
 

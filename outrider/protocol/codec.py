@@ -1,8 +1,9 @@
 """Messages to frames and back.
 
-Frame 0 is `magic (4) | version (1) | CRC-32 of the rest (4) | Envelope (protobuf)`; behind it come
-raw tensor frames whose dtype, shape and checksum the envelope names. Nothing is ever unpickled,
-and nothing larger than the frame itself is allocated before the checksum holds.
+A frame is `magic (4) | version (1) | CRC-32 of the rest (4) | Envelope (protobuf)`. One arrival may
+carry many: what a turn of a worker has to say goes out as one multipart message, so that the other
+side sees all of it before it acts. Nothing is ever unpickled, and nothing larger than the frame
+itself is allocated before the checksum holds.
 """
 
 import struct
@@ -20,33 +21,42 @@ from outrider.v1 import speculation_pb2 as pb
 
 MAGIC = b"ORDR"
 WIRE_VERSION = 1
-MAX_FRAMES = 16
+MAX_FRAMES = 512
 MAX_FRAME_BYTES = 4 * 2**20
 
 _HEAD = struct.Struct("<4sBI")
 
 
-def encode(message: m.Message) -> list[bytes]:
-    """The frames of one message."""
-    name, build = _ENCODERS[type(message)]
-    body = pb.Envelope(**{name: build(message)}).SerializeToString()
-    return [_HEAD.pack(MAGIC, WIRE_VERSION, zlib.crc32(body)) + body]
+def encode(*messages: m.Message) -> list[bytes]:
+    """The frames of some messages, which then arrive together or not at all.
+
+    Args:
+        messages: At least one, and few enough for MAX_FRAMES.
+    """
+    return [_encode(message) for message in messages]
 
 
-def decode(frames: Sequence[bytes]) -> m.Message:
-    """Reads one message.
+def decode(frames: Sequence[bytes]) -> list[m.Message]:
+    """Reads the messages of one arrival.
 
     Raises:
-        BadFrame: The frames are not a message of ours, or a field breaks its rule.
+        BadFrame: The frames are not messages of ours, or a field breaks its rule.
     """
     if not 1 <= len(frames) <= MAX_FRAMES:
-        raise BadFrame(f"a message has 1 to {MAX_FRAMES} frames, got {len(frames)}")
-    envelope = _envelope(frames[0])
+        raise BadFrame(f"an arrival has 1 to {MAX_FRAMES} frames, got {len(frames)}")
+    return [_decode(_envelope(frame)) for frame in frames]
+
+
+def _encode(message: m.Message) -> bytes:
+    name, build = _ENCODERS[type(message)]
+    body = pb.Envelope(**{name: build(message)}).SerializeToString()
+    return _HEAD.pack(MAGIC, WIRE_VERSION, zlib.crc32(body)) + body
+
+
+def _decode(envelope: pb.Envelope) -> m.Message:
     name = envelope.WhichOneof("body")
     if name is None:
         raise BadFrame("the envelope is empty or of a newer kind")
-    if len(envelope.tensors) != len(frames) - 1:
-        raise BadFrame(f"{len(envelope.tensors)} tensors announced, {len(frames) - 1} sent")
     try:
         return _DECODERS[name](getattr(envelope, name))
     except InvalidTree as error:

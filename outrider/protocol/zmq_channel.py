@@ -142,15 +142,16 @@ class ZmqVerifyChannel:
         """Where it is bound; the port is filled in where it was a wildcard."""
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def send(self, peer: PeerId, message: Message) -> bool:
+    def send(self, peer: PeerId, *messages: Message) -> bool:
         """As `VerifyChannel.send`."""
-        return _try_send(self._socket, [peer, *encode(message)])
+        return _try_send(self._socket, [peer, *encode(*messages)])
 
     def receive(self, timeout_ms: int) -> list[Received]:
         """As `VerifyChannel.receive`."""
         if not self._socket.poll(timeout_ms):
             return []
-        return [read_frames(frames[0], frames[1:]) for frames in _drain(self._socket)]
+        arrivals = _drain(self._socket)
+        return [one for frames in arrivals for one in read_frames(frames[0], frames[1:])]
 
     def close(self) -> None:
         """As `VerifyChannel.close`."""
@@ -191,13 +192,13 @@ class ZmqDraftChannel:
             self.socket.curve_serverkey = load_certificate(keys.peers)[0]
         self.socket.connect(endpoint)
 
-    def send(self, message: Message) -> bool:
+    def send(self, *messages: Message) -> bool:
         """As `DraftChannel.send`."""
-        return _try_send(self.socket, encode(message))
+        return _try_send(self.socket, encode(*messages))
 
     def receive(self) -> list[Received]:
         """As `DraftChannel.receive`."""
-        return [read_frames(b"", frames) for frames in _drain(self.socket)]
+        return [one for frames in _drain(self.socket) for one in read_frames(b"", frames)]
 
     def close(self) -> None:
         """As `DraftChannel.close`."""

@@ -22,7 +22,7 @@ def test_old_frames_are_read_and_written_the_same(place):
     name, text = golden()[place]
     message = MESSAGES[place]
     assert name == type(message).__name__
-    assert decode([bytes.fromhex(text)]) == message
+    assert decode([bytes.fromhex(text)]) == [message]
     assert encode(message) == [bytes.fromhex(text)]
 
 

@@ -1,5 +1,7 @@
 """Whether a tokenizer fits what the draft worker serves."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.served_model import ServedModel
@@ -24,6 +26,15 @@ def test_ids_beyond_the_vocabulary_are_a_mismatch() -> None:
 def test_another_models_configuration_is_a_mismatch() -> None:
     with pytest.raises(Mismatch, match="same model"):
         sample_model().check_tokenizer(100, VOCAB_SIZE + 1)
+
+
+def test_another_tokenizer_of_the_same_size_is_a_mismatch() -> None:
+    model = replace(sample_model(), tokenizer_fingerprint="a" * 64)
+    with pytest.raises(Mismatch, match=r"bbbbbbbbbbbb.*aaaaaaaaaaaa"):
+        model.check_tokenizer(VOCAB_SIZE, VOCAB_SIZE, "b" * 64)
+    model.check_tokenizer(VOCAB_SIZE, VOCAB_SIZE, "a" * 64)
+    model.check_tokenizer(VOCAB_SIZE, VOCAB_SIZE, "")
+    sample_model().check_tokenizer(VOCAB_SIZE, VOCAB_SIZE, "b" * 64)
 
 
 def test_a_worker_and_its_description_say_the_same() -> None:
