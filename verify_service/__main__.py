@@ -55,8 +55,10 @@ def _serve(settings: VerifySettings, environ: Mapping[str, str]) -> None:
     loaded = load_target(settings)
     metrics.kv_blocks_total.set(loaded.blocks.block_count)
     channel = _bind(settings.endpoint, keys)
+    cost_table = loaded.identity.cost_table
+    token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
     worker = VerifyWorker(
-        VerifyEngine(loaded.identity, loaded.blocks, settings.token_budget),
+        VerifyEngine(loaded.identity, loaded.blocks, token_budget),
         TorchExecutor(loaded.model),
         channel,
         metrics,

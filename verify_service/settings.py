@@ -37,6 +37,11 @@ class VerifySettings(Settings):
     max_nodes: int = Field(64, description="most nodes of a tree, root included", ge=1, le=1024)
     max_depth: int = Field(16, description="most drafted tokens on one path", ge=1, le=64)
     token_budget: int = Field(512, description="most rows of one forward pass", ge=1)
+    max_step_ms: int = Field(
+        1000,
+        description="prefill chunks are cut so that a forward pass takes about this long, ms",
+        ge=1,
+    )
     lease_ms: int = Field(
         5000, description="silence after which a peer's sessions are freed, ms", ge=100
     )

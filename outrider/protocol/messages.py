@@ -150,6 +150,10 @@ class CostTable:
         (low_rows, low), (high_rows, high) = points[after - 1], points[after]
         return low + (high - low) * (rows - low_rows) / (high_rows - low_rows)
 
+    def rows_within(self, micros: float, most: int) -> int:
+        """How many rows a forward pass may have to take at most `micros`, from 1 to `most`."""
+        return next((rows for rows in range(most, 1, -1) if self.micros_at(rows) <= micros), 1)
+
 
 @dataclass(frozen=True, slots=True)
 class TargetDescription:

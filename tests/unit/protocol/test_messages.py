@@ -9,6 +9,22 @@ def test_cost_is_linear_between_points_and_beyond_the_last():
     assert [table.micros_at(rows) for rows in (1, 2, 4, 6, 8, 10)] == [100, 120, 160, 240, 320, 400]
 
 
+@pytest.mark.parametrize(
+    ("micros", "most", "rows"),
+    [
+        (99, 64, 1),
+        (100, 64, 1),
+        (119, 64, 1),
+        (120, 64, 2),
+        (320, 64, 8),
+        (1e9, 64, 64),
+        (401, 64, 10),
+    ],
+)
+def test_rows_within_a_time(micros, most, rows):
+    assert CostTable((1, 4, 8), (100, 160, 320)).rows_within(micros, most) == rows
+
+
 def test_a_single_point_is_flat():
     assert CostTable((1,), (7,)).micros_at(50) == 7
 
