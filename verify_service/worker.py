@@ -137,7 +137,8 @@ class VerifyWorker:
         if now >= self._next_heartbeat:
             self._next_heartbeat = now + HEARTBEAT_S
             beat = m.Heartbeat(self._engine.identity.boot_id, self._turns)
-            self._send([(peer, beat) for peer in self._engine.peers.welcome_peers()])
+            for peer in self._engine.peers.welcome_peers():
+                self._channel.send(peer, beat)  # to a peer that is gone, until its lease runs out
 
     def _report(self) -> None:
         engine, metrics = self._engine, self._metrics
