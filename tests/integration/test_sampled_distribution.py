@@ -1,6 +1,6 @@
 """Sampled text follows the target's exact probabilities, and the test notices when it does not.
 
-A model of four tokens whose probabilities are known; 6,000 seeds; the joint distribution of three
+A model of four tokens whose probabilities are known; 2,500 seeds; the joint distribution of three
 tokens, drawn through trees by the real acceptance and the real token choice. Each planted bug is
 one that has been reported in this field (docs of the tests name them).
 """
@@ -20,7 +20,7 @@ from outrider.protocol.decoding import Sampling
 from outrider.protocol.token_tree import TokenTree
 from verify_service.acceptance import walk
 
-VOCAB, LENGTH, SEEDS = 4, 3, 6000
+VOCAB, LENGTH, SEEDS = 4, 3, 2500
 LOGITS = torch.randn(VOCAB, VOCAB, generator=torch.Generator().manual_seed(4)) * 1.2
 PROMPT = (2,)
 SAMPLING = Sampling(temperature=0.8, top_p=0.97)

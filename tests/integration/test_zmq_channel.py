@@ -1,6 +1,5 @@
 """The ZeroMQ pair on real sockets: what libzmq's defaults would lose, confuse or let in."""
 
-import os
 import socket
 import time
 from pathlib import Path
@@ -161,7 +160,7 @@ def test_garbage_is_reported_and_the_channel_lives(verify, dial, frames):
 
 @pytest.mark.parametrize(
     "data",
-    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\xff\x00\x00", os.urandom(300)],
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\xff\x00\x00", bytes(range(1, 250)) * 2],
     ids=["http", "tls", "half greeting", "noise"],
 )
 def test_raw_tcp_garbage_does_not_reach_anybody(verify, dial, data):
@@ -170,7 +169,11 @@ def test_raw_tcp_garbage_does_not_reach_anybody(verify, dial, data):
         raw.sendall(data)
         draft = dial.draft(verify.endpoint)
         draft.send(HELLO)
-        assert [one.message for one in arrived(verify)] == [HELLO]
+        # Some bytes pass for a frame of the oldest ZMTP; they then end at the codec.
+        messages: list[m.Message] = []
+        while not messages:
+            messages = [one.message for one in arrived(verify) if one.message is not None]
+        assert messages == [HELLO]
 
 
 def test_an_oversized_frame_costs_its_sender_the_connection(verify, dial):
