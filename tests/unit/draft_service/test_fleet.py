@@ -1,0 +1,81 @@
+import pytest
+
+from draft_service.fleet import Outbox, VerifyFleet
+from draft_service.verify_link import LinkState, VerifyLink
+from outrider.protocol import messages as m
+from tests.fakes.conversation import identity
+
+HELLO = m.Hello(b"d" * 16)
+
+
+@pytest.fixture
+def outbox() -> Outbox:
+    return []
+
+
+@pytest.fixture
+def fleet(outbox) -> VerifyFleet:
+    return VerifyFleet(HELLO, [VerifyLink(10.0), VerifyLink(10.0)], outbox)
+
+
+def greet(fleet: VerifyFleet, index: int, **options) -> bool:
+    boot = options.pop("boot", bytes([index]) * 16)
+    return fleet.handle(index, identity(boot=boot, **options), 0.0)
+
+
+def test_everybody_is_greeted_until_they_answer(fleet, outbox):
+    fleet.tick(0.0)
+    assert outbox == [(0, HELLO), (1, HELLO)]
+    outbox.clear()
+    greet(fleet, 0)
+    fleet.tick(0.6)
+    assert (1, HELLO) in outbox
+    assert (0, HELLO) not in outbox
+    assert [index for index, message in outbox if isinstance(message, m.Heartbeat)] == [0]
+
+
+def test_sessions_go_to_the_ready_link_with_the_fewest(fleet):
+    assert fleet.choose({}) is None
+    greet(fleet, 1)
+    assert fleet.choose({1: 99}) == 1
+    greet(fleet, 0)
+    assert fleet.choose({0: 3, 1: 2}) == 1
+    fleet.handle(1, m.GoAway("upgrade"), 0.0)
+    assert fleet.links[1].state is LinkState.LEAVING
+    assert fleet.choose({0: 3, 1: 2}) == 0
+
+
+def test_another_boot_under_the_same_address_loses_its_sessions(fleet):
+    assert greet(fleet, 0)
+    assert not greet(fleet, 0), "the same boot said it again"
+    assert fleet.handle(0, m.Heartbeat(b"x" * 16, 1), 0.0)
+    assert not fleet.links[0].is_ready
+    assert greet(fleet, 0, boot=b"x" * 16)
+    assert fleet.links[0].is_ready
+
+
+def test_a_worker_with_another_model_is_refused_in_words(fleet):
+    greet(fleet, 0)
+    ack = identity(boot=b"1" * 16)
+    other = m.TargetDescription("other", "ff", "", 8, 64, (), 4, 4)
+    assert fleet.handle(1, m.HelloAck(ack.boot_id, other, 5000, ack.cost_table), 0.0)
+    assert fleet.links[1].state is LinkState.REFUSED
+    assert "other" in fleet.problem()
+    assert fleet.choose({}) == 0
+
+
+def test_a_refusal_by_the_worker_is_told_and_tried_again(fleet, outbox):
+    fault = m.Fault(m.FaultCode.FINGERPRINT_MISMATCH, "tokenizer abc, the target has def")
+    assert fleet.handle(0, fault, 0.0)
+    assert "tokenizer abc" in fleet.problem()
+    fleet.tick(5.0)
+    assert (0, HELLO) in outbox
+
+
+def test_silence_is_noticed_and_any_message_is_a_sign_of_life(fleet):
+    greet(fleet, 0)
+    assert fleet.tick(9.0) == []
+    fleet.handle(0, m.Heartbeat(bytes(16), 1), 9.5)
+    assert fleet.tick(19.0) == []
+    assert fleet.tick(20.0) == [0]
+    assert fleet.target is None

@@ -1,0 +1,104 @@
+"""The verify loop over an in-memory channel: whoever breaks alone ends alone."""
+
+from outrider.protocol import messages as m
+from outrider.protocol.channel import MemoryHub
+from outrider.protocol.decoding import DecodeLimits, Sampling
+from outrider.protocol.token_tree import TokenTree
+from outrider.telemetry.metrics import VerifyMetrics
+from tests.fakes.conversation import identity
+from tests.fakes.table_target import TableTarget, markov_logits
+from verify_service.engine import VerifyEngine
+from verify_service.kv_blocks import KvBlocks
+from verify_service.worker import VerifyWorker
+
+POISON = 6
+
+
+class BrittleTarget(TableTarget):
+    """Fails whole steps that hold a poisoned token, as a kernel would."""
+
+    def run(self, segments):
+        if any(POISON in segment.token_ids for segment in segments):
+            raise RuntimeError("kernel error")
+        return super().run(segments)
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.hub = MemoryHub()
+        self.link = self.hub.connect(b"draft")
+        self.metrics = VerifyMetrics()
+        self.engine = VerifyEngine(identity(), KvBlocks(64, 4), token_budget=64)
+        target = BrittleTarget(256, markov_logits(6, 1))
+        self.now = 0.0
+        self.worker = VerifyWorker(
+            self.engine, target, self.hub, self.metrics, clock=lambda: self.now
+        )
+
+    def answers(self) -> list[m.Message]:
+        self.worker.turn()
+        received = [one.message for one in self.link.receive()]
+        return [one for one in received if one is not None and not isinstance(one, m.Heartbeat)]
+
+    def metric(self, name: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name)
+
+
+def start(name: bytes, root: int) -> tuple[m.OpenSession, m.ProposeTree]:
+    session_id = name * 16
+    limits = DecodeLimits(5, ignore_eos=True)
+    return (
+        m.OpenSession(session_id, 0, (1, root), 2, Sampling(), limits),
+        m.ProposeTree(session_id, 0, 0, TokenTree.root_only(root)),
+    )
+
+
+def test_a_failed_step_is_run_apart_and_only_the_culprit_ends():
+    stage = Stage()
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2), *start(b"b", POISON), *start(b"c", 3))
+    ack, *rest = stage.answers()
+    assert isinstance(ack, m.HelloAck)
+    verdicts = {one.session_id[:1] for one in rest if isinstance(one, m.Verdict)}
+    faults = [one for one in rest if isinstance(one, m.Fault)]
+    assert verdicts == {b"a", b"c"}
+    assert [(one.session_id[:1], one.code) for one in faults] == [(b"b", m.FaultCode.INTERNAL)]
+    assert "RuntimeError" in faults[0].message
+    assert "kernel error" not in faults[0].message, "details stay in the log"
+    assert len(stage.engine.sessions) == 2
+
+
+def test_metrics_tell_what_happened():
+    stage = Stage()
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
+    stage.answers()
+    assert stage.metric("outrider_sessions") == 1
+    assert stage.metric("outrider_kv_blocks_in_use") == stage.engine.blocks.in_use == 1
+    assert stage.metric("outrider_step_rows_sum") == 2
+    stage.hub.push(b"draft", [b"garbage"])
+    stage.link.send(m.CloseSession(b"a" * 16, 0))
+    stage.answers()
+    assert stage.metric("outrider_bad_frames_total") == 1
+    assert stage.metric("outrider_kv_blocks_in_use") == 0
+
+
+def test_a_silent_peer_is_forgotten_only_after_its_mail_was_read():
+    stage = Stage()
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
+    stage.answers()
+    stage.now += 60.0  # one long step of somebody else
+    stage.link.send(m.Heartbeat(b"boot", 1))
+    stage.answers()
+    assert len(stage.engine.sessions) == 1
+    stage.now += 60.0
+    stage.answers()
+    assert not len(stage.engine.sessions)
+
+
+def test_draining_ends_the_loop_once_the_sessions_have():
+    stage = Stage()
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
+    stage.answers()
+    stage.link.send(m.CloseSession(b"a" * 16, 0))
+    stage.worker.stop(drain_s=100.0)
+    stage.worker.run()
+    assert not len(stage.engine.sessions)
