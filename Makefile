@@ -20,7 +20,7 @@ ARGS ?=
 # Two test processes share two cores; torch in each of them must not take both.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help setup serve test check bench exactness format clean
+.PHONY: help setup serve test check lint bench exactness format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,10 @@ test: setup ## Run all tests, with the embedded model
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/e2e tests $(ARGS)
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
-check: setup ## Format, lint, types, import contracts, protos, dependencies, unit tests
+check: lint ## All that must be clean before a change is shown: lint and unit tests
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal tests/unit tests/contract tests/transcripts
+
+lint: setup ## Format, style, types, import contracts, protos, dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -56,7 +59,6 @@ check: setup ## Format, lint, types, import contracts, protos, dependencies, uni
 	$(BIN)/buf lint protos
 	$(BIN)/buf format protos --diff --exit-code
 	$(BIN)/deptry .
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal tests/unit tests/contract
 
 bench: setup ## Measure speed through the whole service
 	$(BIN)/outrider pull
