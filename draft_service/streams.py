@@ -2,10 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
 from draft_service.drafting import Drafting, Event, Failed, RoundDone
-from draft_service.worker import DraftWorker
-from outrider.protocol.errors import WorkerUnavailable
+from outrider.protocol.errors import InvalidField, WorkerUnavailable
+
+
+class StreamRunner(Protocol):
+    """What runs the streams: a draft worker."""
+
+    def add(self, drafting: Drafting) -> None:
+        """Takes a stream."""
+
+    def cancel(self, session_id: bytes) -> None:
+        """Forgets a stream; unknown ones are ignored."""
 
 
 class Streams:
@@ -26,13 +36,17 @@ class Streams:
         """Hands events to their streams; from any thread, once for a whole turn."""
         self._loop.call_soon_threadsafe(self._deliver, events)
 
-    async def run(self, worker: DraftWorker, drafting: Drafting) -> AsyncGenerator[RoundDone, None]:
+    async def run(
+        self, worker: StreamRunner, drafting: Drafting
+    ) -> AsyncGenerator[RoundDone, None]:
         """Runs one stream to its end; closing the iterator frees it on both workers.
 
         Raises:
-            OutriderError: The stream cannot go on.
+            OutriderError: The stream cannot go on, or its id is in use.
         """
         session_id = drafting.session_id
+        if session_id in self._queues:
+            raise InvalidField("session_id", "is in use by another stream; ids are never reused")
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._queues[session_id] = queue
         try:
