@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from outrider.protocol.messages import CostTable
 
-
-# The table is measured at one length of context and in quiet moments; rows that turn out dearer cost
-# more than rows left out, so each further row is reckoned at this much of its measured time.
+# The table is measured at one length of context and in quiet moments. A row that turns out dearer
+# costs more than one left out, so each further row is reckoned at this much of its measured time.
 CAUTION = 1.3
 
 
