@@ -14,11 +14,14 @@ from outrider.protocol.channel import PeerId, VerifyChannel, batched
 from outrider.telemetry.metrics import VerifyMetrics
 from verify_service.counters import Counters
 from verify_service.engine import Decided, Outgoing, VerifyEngine
+from verify_service.sessions import VerifySession
 from verify_service.step import Target, TargetTokens
 from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
 HEARTBEAT_S = 0.2
+MAX_GRACE_S = 0.005  # see `_gather`
+GRACE_SHARE = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +57,8 @@ class VerifyWorker:
         self._clock = clock
         self._turns = 0
         self._ran = False
+        self._answered: list[VerifySession] = []
+        self._grace_until = 0.0
         self._reported = Counters()
         self._next_heartbeat = 0.0
         self._stop = threading.Event()
@@ -80,12 +85,8 @@ class VerifyWorker:
         """One turn: take what has arrived, run one step, answer."""
         self._turns += 1
         # After a step there may be more to run; where there was nothing, only a message can help.
-        for arrival in self._channel.receive(0 if self._ran else IDLE_WAIT_MS):
-            if arrival.message is None:
-                logger.warning("bad frame from a peer: %s", arrival.problem)
-                self._send(self._engine.handle_bad_frame(arrival.peer, arrival.problem))
-            else:
-                self._send(self._engine.handle(arrival.peer, arrival.message, self._clock()))
+        self._take(0 if self._ran else IDLE_WAIT_MS)
+        self._gather()
         # Leases are judged after the socket is empty: a long step must not silence its peers.
         self._engine.expire(self._clock())
         self._heartbeat()
@@ -94,6 +95,25 @@ class VerifyWorker:
         if step is not None:
             self._run(step)
         self._report()
+
+    def _take(self, timeout_ms: int) -> None:
+        """Acts on what has arrived, waiting up to `timeout_ms` for the first message."""
+        for arrival in self._channel.receive(timeout_ms):
+            if arrival.message is None:
+                logger.warning("bad frame from a peer: %s", arrival.problem)
+                self._send(self._engine.handle_bad_frame(arrival.peer, arrival.problem))
+            else:
+                self._send(self._engine.handle(arrival.peer, arrival.message, self._clock()))
+
+    def _gather(self) -> None:
+        """Waits a moment for the sessions that were answered last, where others are ready.
+
+        Without it two groups of sessions take turns for ever, each waiting for the other's step,
+        and every step does half of the work it could for nearly the same time.
+        """
+        while self._answered and self._engine.waiting_count and self._clock() < self._grace_until:
+            self._take(1)
+            self._answered = [session for session in self._answered if session.tree is None]
 
     def _run(self, step: Step) -> None:
         started = self._clock()
@@ -121,6 +141,11 @@ class VerifyWorker:
         self._send(finished.outgoing)
         self._target.move_rows(finished.move_sources, finished.move_destinations)
         self._on_decided(finished.decided)
+        self._answered = [
+            one.session for one in finished.decided if one.verdict.finish_reason is None
+        ]
+        ended = self._clock()
+        self._grace_until = ended + min(MAX_GRACE_S, GRACE_SHARE * (ended - started))
 
     def _send(self, outgoing: Sequence[Outgoing]) -> None:
         by_peer: defaultdict[PeerId, list[m.ToDraft]] = defaultdict(list)

@@ -2,6 +2,7 @@
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import MemoryHub
+from outrider.protocol.codec import encode
 from outrider.protocol.decoding import DecodeLimits, Sampling
 from outrider.protocol.token_tree import TokenTree
 from outrider.telemetry.metrics import VerifyMetrics
@@ -17,20 +18,42 @@ POISON = 6
 class BrittleTarget(TableTarget):
     """Fails whole steps that hold a poisoned token, as a kernel would."""
 
+    def __init__(self, slot_count, logits_of, stage: "Stage") -> None:
+        super().__init__(slot_count, logits_of)
+        self._stage = stage
+
     def run(self, segments):
+        self._stage.now += self._stage.step_s
         if any(POISON in segment.token_ids for segment in segments):
             raise RuntimeError("kernel error")
         return super().run(segments)
 
 
+class LateHub(MemoryHub):
+    """Delivers one message on the second look only."""
+
+    def __init__(self, stage: "Stage") -> None:
+        super().__init__()
+        self._stage = stage
+
+    def receive(self, timeout_ms: int = 0):
+        arrived = super().receive(timeout_ms)
+        late, self._stage.arrives_later = self._stage.arrives_later, None
+        if late is not None:
+            self.push(b"draft", encode(late))
+        return arrived
+
+
 class Stage:
     def __init__(self) -> None:
-        self.hub = MemoryHub()
+        self.arrives_later: m.Message | None = None
+        self.step_s = 0.0
+        self.hub = LateHub(self)
         self.link = self.hub.connect(b"draft")
         self.metrics = VerifyMetrics()
         self.engine = VerifyEngine(identity(), KvBlocks(64, 4), token_budget=64)
-        target = BrittleTarget(256, markov_logits(6, 1))
         self.now = 0.0
+        target = BrittleTarget(256, markov_logits(6, 1), self)
         self.worker = VerifyWorker(
             self.engine, target, self.hub, self.metrics, clock=lambda: self.now
         )
@@ -92,6 +115,21 @@ def test_a_silent_peer_is_forgotten_only_after_its_mail_was_read():
     stage.now += 60.0
     stage.answers()
     assert not len(stage.engine.sessions)
+
+
+def test_sessions_that_were_answered_together_stay_together():
+    """Else two groups of sessions would take turns, each waiting for the other's whole step."""
+    stage = Stage()
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
+    stage.step_s = 1.0
+    (_, verdict) = stage.answers()
+    assert isinstance(verdict, m.Verdict)
+    stage.link.send(*start(b"b", 3))  # waits already when the first step ends
+    second = m.ProposeTree(b"a" * 16, 0, 1, TokenTree.root_only(verdict.bonus_token or 0))
+    stage.arrives_later = second
+    assert {type(one) for one in stage.answers()} == {m.Verdict}
+    assert stage.metric("outrider_step_rows_count") == 2
+    assert stage.metric("outrider_step_rows_sum") == 2 + 3, "one row of a, two of b"
 
 
 def test_draining_ends_the_loop_once_the_sessions_have():
