@@ -47,5 +47,5 @@ class VerifySession:
         return len(self.token_ids) - 1 - self.cached_rows
 
     def demand(self) -> Demand:
-        """What could run now; a session without a tree asks for its prefill only."""
+        """What could run now."""
         return Demand(self.missing_rows, len(self.tree) if self.tree else 0)

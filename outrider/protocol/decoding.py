@@ -18,7 +18,6 @@ MIN_TEMPERATURE = 1e-5  # below this the division overflows fp32; the rule is th
 MAX_SEED = 2**64 - 1
 MAX_NEW_TOKENS = 2**31 - 1
 MAX_STOP_TOKEN_IDS = 64
-MAX_TOKEN_ID = 2**31 - 1
 
 
 class FinishReason(Enum):

@@ -143,7 +143,7 @@ class VerifyMetrics:
         )
         self.waiting_sessions = Gauge(
             "outrider_waiting_sessions",
-            "Sessions that wait for room in the KV pool.",
+            "Sessions whose tree waits for its step.",
             registry=self.registry,
         )
         self.step_seconds = Histogram(
