@@ -11,6 +11,7 @@ def test_a_packed_layer_computes_the_same():
         for shape in ((1, 24), (3, 24), (1, 7, 24)):
             rows = torch.randn(shape)
             torch.testing.assert_close(packed(rows), linear(rows), atol=1e-5, rtol=1e-5)
+        assert torch.equal(packed.weight, linear.weight)
 
 
 def test_subclasses_are_left_alone():
