@@ -183,7 +183,9 @@ class DraftEngine:
         if committed is None or tree is None:
             self.stale_messages += 1
             return
-        drafting.other_rows = max(0, verdict.batch_rows - len(tree))
+        # The first step of a placement holds its own prefill too, which says nothing of others.
+        others = verdict.batch_rows - len(tree) if verdict.round else 0
+        drafting.other_rows = max(0, others)
         self._drafters[drafting.method].commit(
             drafting.session_id, verdict.accepted_indices, committed.token_ids
         )

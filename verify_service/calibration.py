@@ -6,7 +6,7 @@ from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragge
 from outrider.protocol.messages import CostTable
 
 ROW_COUNTS = (1, 2, 4, 8, 16, 32, 64)
-REPEATS = 5
+REPEATS = 6
 CONTEXT_ROWS = 512  # attention's share grows with the context: a short one flatters large trees
 
 

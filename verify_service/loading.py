@@ -16,8 +16,11 @@ from outrider.protocol import messages as m
 from outrider.protocol.fingerprints import tokenizer_fingerprint
 from outrider.settings import BadSettings
 from verify_service.calibration import measure_cost_table
+from verify_service.executor import LogitsModel
 from verify_service.kv_blocks import KvBlocks
 from verify_service.settings import VerifySettings
+from verify_service.thread_choice import ThreadChoice
+from verify_service.timed_model import TimedModel
 
 MIB = 2**20
 
@@ -28,7 +31,7 @@ logger = logging.getLogger(__name__)
 class LoadedTarget:
     """A target with its pool, and what peers are told of it."""
 
-    model: TargetModel
+    model: LogitsModel
     blocks: KvBlocks
     identity: m.HelloAck
 
@@ -47,8 +50,9 @@ def load_target(settings: VerifySettings) -> LoadedTarget:
     model = _load(source, choose_dtype(settings.dtype, on_cpu=device_map == "cpu"), device_map)
     logger.info("loaded %s in %.1f s", source, time.monotonic() - started)
     blocks = _allocate(model, settings)
+    runner = _runner(model, device_map)
     table = measure_cost_table(
-        model.forward, time.monotonic, blocks.block_count * settings.block_size,
+        runner.forward, time.monotonic, blocks.block_count * settings.block_size,
         settings.max_nodes, _synchronize,
     )  # fmt: skip
     logger.info(
@@ -58,7 +62,7 @@ def load_target(settings: VerifySettings) -> LoadedTarget:
             for rows, micros in zip(table.rows, table.micros, strict=True)
         ),
     )
-    return LoadedTarget(model, blocks, _identity(settings, source, model, blocks, table))
+    return LoadedTarget(runner, blocks, _identity(settings, source, model, blocks, table))
 
 
 def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> TargetModel:
@@ -68,6 +72,13 @@ def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> Targ
         return TargetModel.load(source, dtype, device_map)
     except (OSError, ValueError) as error:
         raise BadSettings(f"--model {source} cannot be loaded: {error}") from error
+
+
+def _runner(model: TargetModel, device_map: str) -> LogitsModel:
+    if device_map != "cpu":
+        return model
+    choice = ThreadChoice((1, torch.get_num_threads()))
+    return TimedModel(model, choice, time.monotonic)
 
 
 def _allocate(model: TargetModel, settings: VerifySettings) -> KvBlocks:

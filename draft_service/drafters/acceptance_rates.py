@@ -1,9 +1,22 @@
-"""How often a guess with a given length of evidence turns out right, learnt while serving."""
+"""How often a guess with given evidence turns out right, learnt while serving."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 PRIOR_TRIALS = 12.0  # how many outcomes the starting guess is worth
 SHARED_TRIALS = 24.0  # how many outcomes the other sessions' experience is worth
+
+
+class Evidence(NamedTuple):
+    """What speaks for a guess.
+
+    Args:
+        match_length: Tokens before it that equal the end of the text, at least 1.
+        support: How many earlier places agree on it: 0 for one, 1 for a few, 2 for many.
+    """
+
+    match_length: int
+    support: int = 0
 
 
 @dataclass(slots=True)
@@ -14,29 +27,26 @@ class _Tally:
 
 @dataclass(slots=True)
 class AcceptanceRates:
-    """Success rates by evidence, a small whole number such as a match length.
+    """Success rates by evidence.
 
     Args:
         shared: Rates of all sessions of the worker, told of every outcome too; None at the top.
     """
 
     shared: "AcceptanceRates | None" = None
-    _tallies: dict[int, _Tally] = field(default_factory=dict)
+    _tallies: dict[Evidence, _Tally] = field(default_factory=dict)
 
-    def rate(self, evidence: int) -> float:
-        """Estimated probability that a guess is right, strictly inside (0, 1).
-
-        Args:
-            evidence: At least 1.
-        """
+    def rate(self, evidence: Evidence) -> float:
+        """Estimated probability that a guess is right, strictly inside (0, 1)."""
         if self.shared is None:
-            prior, weight = evidence / (evidence + 2.0), PRIOR_TRIALS
+            prior = evidence.match_length / (evidence.match_length + 2.0)
+            weight = PRIOR_TRIALS
         else:
             prior, weight = self.shared.rate(evidence), SHARED_TRIALS
         tally = self._tallies.get(evidence, _Tally())
         return (prior * weight + tally.successes) / (weight + tally.trials)
 
-    def note(self, evidence: int, is_right: bool) -> None:
+    def note(self, evidence: Evidence, is_right: bool) -> None:
         """Takes one outcome."""
         tally = self._tallies.setdefault(evidence, _Tally())
         tally.trials += 1.0

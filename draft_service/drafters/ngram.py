@@ -1,14 +1,14 @@
 """The method `ngram`: a tree of what followed, earlier in the session, on the tokens it ends with.
 
-Each earlier place is a guess whose evidence is the length of its match; the longer, the likelier.
-Where several places disagree the tree branches. How much a match length is worth is learnt from the
-verdicts, so a text that does not repeat itself soon gets no tree at all.
+Each earlier place is a guess; a longer match and further places that agree make it likelier. Where
+places disagree the tree branches. How much such evidence is worth is learnt from the verdicts, so a
+text that does not repeat itself soon gets no tree at all.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from draft_service.drafters.acceptance_rates import AcceptanceRates
+from draft_service.drafters.acceptance_rates import AcceptanceRates, Evidence
 from draft_service.drafters.drafter import TreeBudget
 from draft_service.drafters.suffix_index import Occurrence, SuffixIndex
 from draft_service.tree_builder import Child, GrownTree, grow_tree
@@ -16,14 +16,15 @@ from draft_service.tree_size import best_node_count
 from outrider.protocol.token_tree import TokenTree
 
 MAX_OCCURRENCES = 16
+FEW, MANY = 2, 4  # agreeing places from which a guess has some support, and much
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Occurrences that agree on the path so far; `evidence` is that of the node itself."""
+    """Occurrences that agree on the path so far; `evidence` is the node's own, None at the root."""
 
     occurrences: tuple[Occurrence, ...]
-    evidence: int = 0
+    evidence: Evidence | None = None
 
 
 @dataclass(slots=True)
@@ -72,16 +73,16 @@ def _draft(session: _Session, budget: TreeBudget) -> TokenTree:
 
     def children_of(state: _State) -> list[Child[_State]]:
         groups: dict[int, list[Occurrence]] = {}
-        for occurrence in state.occurrences:  # longest match first, so groups come best first
+        for occurrence in state.occurrences:  # the longest match first
             if occurrence.next_index < len(text):
                 groups.setdefault(text[occurrence.next_index], []).append(occurrence)
+        guesses = [(rates.rate(_evidence(places)), places) for places in groups.values()]
+        guesses.sort(key=lambda guess: -guess[0])  # stable: of equal ones the longest match first
         children: list[Child[_State]] = []
         prob_left = 1.0  # that none of the better siblings is right
-        for token_id, agreeing in list(groups.items())[: budget.parallel_degree]:
-            evidence = agreeing[0].match_length
-            rate = rates.rate(evidence)
-            below = _State(tuple(one.followed() for one in agreeing), evidence)
-            children.append(Child(token_id, prob_left * rate, below))
+        for rate, places in guesses[: budget.parallel_degree]:
+            below = _State(tuple(one.followed() for one in places), _evidence(places))
+            children.append(Child(text[places[0].next_index], prob_left * rate, below))
             prob_left *= 1.0 - rate
         return children
 
@@ -90,6 +91,12 @@ def _draft(session: _Session, budget: TreeBudget) -> TokenTree:
     kept = 1 + best_node_count(tree.survival_probs[1:], budget.cost_table, budget.other_rows)
     session.last_tree = tree
     return tree.first(kept)
+
+
+def _evidence(agreeing: Sequence[Occurrence]) -> Evidence:
+    """What speaks for a guess on which some places agree, the longest match first."""
+    support = (len(agreeing) >= FEW) + (len(agreeing) >= MANY)
+    return Evidence(agreeing[0].match_length, support)
 
 
 def _learn(rates: AcceptanceRates, tree: GrownTree[_State], token_ids: Sequence[int]) -> None:
@@ -106,7 +113,9 @@ def _learn(rates: AcceptanceRates, tree: GrownTree[_State], token_ids: Sequence[
         right = None
         for child in children.get(node, []):
             is_right = tree.token_ids[child] == token_id
-            rates.note(tree.states[child].evidence, is_right)
+            evidence = tree.states[child].evidence
+            assert evidence is not None, "only the root has none, and it is nobody's child"
+            rates.note(evidence, is_right)
             if is_right:
                 right = child
                 break

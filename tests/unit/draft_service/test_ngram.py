@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draft_service.drafters.acceptance_rates import AcceptanceRates
+from draft_service.drafters.acceptance_rates import AcceptanceRates, Evidence
 from draft_service.drafters.drafter import TreeBudget
 from draft_service.drafters.ngram import NgramDrafter
 from draft_service.drafters.none import NoDrafter
@@ -129,9 +129,23 @@ def test_no_drafter_proposes_the_last_token_alone():
 def test_rates_start_by_evidence_and_learn():
     shared = AcceptanceRates()
     one, other = AcceptanceRates(shared), AcceptanceRates(shared)
-    assert 0 < one.rate(1) < one.rate(3) < one.rate(16) < 1
-    before = other.rate(2)
+    weak, fair, strong = Evidence(1), Evidence(3), Evidence(16)
+    assert 0 < one.rate(weak) < one.rate(fair) < one.rate(strong) < 1
+    before = other.rate(fair)
     for _ in range(40):
-        one.note(2, is_right=True)
-    assert one.rate(2) > 0.85
-    assert before < other.rate(2) < one.rate(2), "others learn, more slowly"
+        one.note(fair, is_right=True)
+    assert one.rate(fair) > 0.85
+    assert before < other.rate(fair) < one.rate(fair), "others learn, more slowly"
+
+
+def test_places_that_agree_make_a_guess_likelier_once_that_was_learnt():
+    """Both guesses match one token; the one that three places agree on has come true more often."""
+    drafter = NgramDrafter()
+    for turn in range(30):
+        session = turn.to_bytes(16, "big")
+        drafter.open(session, [1, 2, 9, 1, 2, 8, 1, 2, 7, 1, 3, 6, 1])
+        drafter.draft([session], [budget()])
+        drafter.commit(session, (), [2])
+    drafter.open(A, [5, 7, 9, 5, 7, 1, 5, 7, 2, 5, 6, 8, 5])
+    (tree,) = drafter.draft([A], [budget(max_nodes=2, parallel_degree=1)])
+    assert tree.token_ids == (5, 7)

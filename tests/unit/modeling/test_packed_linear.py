@@ -14,6 +14,23 @@ def test_a_packed_layer_computes_the_same():
         assert torch.equal(packed.weight, linear.weight)
 
 
+def test_a_row_has_the_same_bits_whatever_runs_beside_it():
+    packed = PackedLinear(nn.Linear(96, 200))
+    rows = torch.randn(33, 96)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            together = packed(rows)
+            for count in (1, 2, 3, 8, 17):
+                assert torch.equal(packed(rows[:count]), together[:count])
+            if threads == 1:
+                alone = together
+        assert torch.equal(alone, together)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_subclasses_are_left_alone():
     class Special(nn.Linear):
         pass
