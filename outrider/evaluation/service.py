@@ -20,6 +20,8 @@ from typing import Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from outrider.supervised import SUPERVISED_VARIABLE
+
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 ASK_TIMEOUT_S = 2.0
@@ -90,7 +92,7 @@ class Service:
             env=os.environ | self._environment(),
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its end tells the supervisor that this process is gone
             # A Ctrl-C in our terminal must reach the supervisor once, from us.
             start_new_session=True,
         )
@@ -128,6 +130,9 @@ class Service:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             return self.process.wait()
+        finally:
+            if self.process.stdin is not None:
+                self.process.stdin.close()
 
     def _command(self) -> list[str]:
         return [
@@ -138,6 +143,7 @@ class Service:
 
     def _environment(self) -> dict[str, str]:
         values = {
+            SUPERVISED_VARIABLE: "1",
             "OUTRIDER_DRAFT_GRPC_PORT": str(self._draft_port),
             "OUTRIDER_DRAFT_METRICS_PORT": str(self.draft_metrics_port),
             "OUTRIDER_VERIFY_METRICS_PORT": str(self.verify_metrics_port),

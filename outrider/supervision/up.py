@@ -20,6 +20,7 @@ from outrider.pulling.manifest import missing_files
 from outrider.pulling.pull import default_steps, pull
 from outrider.pulling.terminal import TerminalReporter
 from outrider.settings import BadSettings
+from outrider.supervised import watch_parent
 from outrider.supervision.child import ChildSpec
 from outrider.supervision.ports import free_port, is_free
 from outrider.supervision.readiness import wait_until_serving
@@ -82,7 +83,7 @@ def run_up(model: str, options: ServiceOptions, may_pull: bool, environ: Mapping
         specs = plan_services(replace(options, model=folder), endpoint, environ, free_port)
         terminal = UpTerminal()
         try:
-            return asyncio.run(_serve(specs, addresses, folder.name, terminal))
+            return asyncio.run(_serve(specs, addresses, folder.name, terminal, environ))
         finally:
             terminal.loaded()
 
@@ -103,9 +104,14 @@ def model_folder(model: str, may_pull: bool, environ: Mapping[str, str]) -> Path
 
 
 async def _serve(
-    specs: Sequence[ChildSpec], addresses: Addresses, model_name: str, terminal: UpTerminal
+    specs: Sequence[ChildSpec],
+    addresses: Addresses,
+    model_name: str,
+    terminal: UpTerminal,
+    environ: Mapping[str, str],
 ) -> int:
     supervisor = Supervisor(specs, RestartPolicy(), terminal.child_line, terminal.note)
+    loop = asyncio.get_running_loop()
     presses = 0
 
     def on_signal() -> None:
@@ -115,6 +121,11 @@ async def _serve(
         terminal.note("stopping; once more kills" if presses == 1 else "killed")
         supervisor.request_stop()
 
+    def on_lost() -> None:
+        loop.call_soon_threadsafe(on_signal)
+
+    # A command that started this service may be killed; the service must not outlive it.
+    watch_parent(on_lost, environ)
     with _signals_to(on_signal):
         announcing = asyncio.create_task(_announce(addresses, model_name, terminal))
         try:

@@ -63,3 +63,15 @@ def test_one_ctrl_c_ends_all_processes(mortal: Service) -> None:
     mortal.process.send_signal(signal.SIGINT)
     assert mortal.process.wait(timeout=20) == 0
     wait_for("no orphans", lambda: not any(is_running(pid) for pid in pids.values()))
+
+
+def test_a_service_does_not_outlive_the_command_that_started_it(
+    tiny_options: ServiceOptions,
+) -> None:
+    with Service(tiny_options) as service:
+        pids = children(service.process.pid)
+        assert len(pids) == 3
+        assert service.process.stdin is not None
+        service.process.stdin.close()  # what the kernel does for a process that was killed
+        assert service.process.wait(timeout=20) == 0
+        wait_for("no orphans", lambda: not any(is_running(pid) for pid in pids.values()))
