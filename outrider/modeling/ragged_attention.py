@@ -69,7 +69,7 @@ def ragged_attention(
         kv_heads, value_dim = value.shape[1], value.shape[3]
         group = query.shape[1] // kv_heads
         return value.repeat_interleave(group, dim=1).transpose(1, 2), None
-    kv_pool.write(layer, ragged_batch.write_slots, key[0].transpose(0, 1), value[0].transpose(0, 1))
+    kv_pool.write(layer, ragged_batch.write_slots, key[0], value[0])
     scale = query.shape[3] ** -0.5 if scaling is None else scaling
     heads, num_rows, value_dim = query.shape[1], query.shape[2], value.shape[3]
     output = query.new_empty(1, num_rows, heads, value_dim)
@@ -92,12 +92,12 @@ def _attend(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """One session: query `[heads, num_rows, dim]`, keys `[context, kv_heads, dim]`."""
+    """One session: query `[heads, num_rows, dim]`, keys `[kv_heads, context, dim]`."""
     heads, num_rows, dim = query.shape
-    kv_heads = keys.shape[1]
+    kv_heads = keys.shape[0]
     group = heads // kv_heads
     folded = query.reshape(1, kv_heads, group * num_rows, dim)
-    keys, values = keys.transpose(0, 1)[None], values.transpose(0, 1)[None]
+    keys, values = keys[None], values[None]
     bias = segment.bias(window, group, query)
     if softcap is None and sinks is None:
         mixed = functional.scaled_dot_product_attention(
