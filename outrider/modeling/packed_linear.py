@@ -2,9 +2,7 @@
 
 A few rows at a time, as trees are, the ordinary kernel repacks the weights in every call: on AVX2
 in float32 all layers of a 135M model took 41, 76, 79 and 67 ms for 1, 2, 4 and 8 rows, and 31, 31,
-36 and 38 ms packed. A row's result has the same bits whatever rows run beside it, and however many
-threads there are, so what rounding decides does not depend on the batch. The operators are those
-that torch's own compiler emits when it freezes a model.
+36 and 38 ms packed. The operators are those that torch's own compiler emits when it freezes models.
 """
 
 import torch
@@ -38,27 +36,9 @@ class PackedLinear(nn.Module):
         return result
 
 
-def pack_linears(model: nn.Module) -> int:
-    """Replaces the linear layers of a model that lie on the CPU, in place.
-
-    Args:
-        model: In evaluation mode; a weight shared with another module stays there as it is.
-
-    Returns:
-        How many layers were replaced.
-    """
-    replaced = 0
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            # Exactly nn.Linear: a subclass (quantised, parallel) has a forward of its own.
-            if type(child) is nn.Linear and _can_pack(child.weight):
-                setattr(parent, name, PackedLinear(child))
-                replaced += 1
-    return replaced
-
-
-def _can_pack(weight: Tensor) -> bool:
+def can_pack(linear: nn.Linear) -> bool:
     """True where this machine runs a packed layer at full speed."""
+    weight = linear.weight
     has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if weight.device.type != "cpu" or not has_onednn:
         return False

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from outrider.modeling.kv_pool import KvPool, LayerShape
-from outrider.modeling.packed_linear import pack_linears
+from outrider.modeling.linear_kernels import pack_linears
 from outrider.modeling.ragged_attention import ATTENTION_NAME, LayerProbe
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
 
