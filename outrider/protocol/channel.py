@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from outrider.protocol.codec import MAX_FRAMES, decode, encode
+from outrider.protocol.codec import MAX_FRAMES, decode, encode, frame_count
 from outrider.protocol.errors import BadFrame
 from outrider.protocol.messages import Message
 
 PeerId = bytes
-M = TypeVar("M")
+M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,14 @@ class VerifyChannel(Protocol):
 
 def batched(messages: Sequence[M]) -> Iterator[Sequence[M]]:
     """Cuts a turn's messages into parts that one arrival may carry."""
-    for start in range(0, len(messages), MAX_FRAMES):
-        yield messages[start : start + MAX_FRAMES]
+    start, frames = 0, 0
+    for place, message in enumerate(messages):
+        if frames + frame_count(message) > MAX_FRAMES:
+            yield messages[start:place]
+            start, frames = place, 0
+        frames += frame_count(message)
+    if frames:
+        yield messages[start:]
 
 
 def read_frames(peer: PeerId, frames: list[bytes]) -> list[Received]:

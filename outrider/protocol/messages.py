@@ -9,6 +9,7 @@ from enum import Enum
 
 from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
 from outrider.protocol.errors import InvalidField
+from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType, check_feature_layers
 from outrider.protocol.token_tree import TokenTree
 from outrider.v1 import speculation_pb2 as pb
 
@@ -48,12 +49,28 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who asks. An empty fingerprint or a vocabulary of 0 fits any target."""
+    """Who asks. An empty fingerprint or a vocabulary of 0 fits any target.
+
+    Args:
+        boot_id: New for each start of the draft worker.
+        protocol_version: What it speaks.
+        tokenizer_fingerprint: Tokenizer it was built for, or "".
+        vocab_size: Vocabulary it was built for, or 0.
+        feature_layers: Layer boundaries whose features its sessions may want, low to high, as in
+            `FeatureLayout`; empty for none.
+
+    Raises:
+        InvalidField: The layers do not rise, or one is out of range.
+    """
 
     boot_id: bytes
     protocol_version: int = PROTOCOL_VERSION
     tokenizer_fingerprint: str = ""
     vocab_size: int = 0
+    feature_layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_feature_layers(self.feature_layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +86,11 @@ class OpenSession:
         limits: When the session ends; `max_new_tokens` counts from the end of the prompt.
         wants_log_probs: True: verdicts carry log-probabilities.
         traceparent: W3C trace context, or "".
+        features_from: First committed row whose features are wanted, from 0 to the first root's
+            row; None: none are.
 
     Raises:
-        InvalidField: A length is out of range.
+        InvalidField: A length or row is out of range.
     """
 
     session_id: bytes
@@ -82,13 +101,18 @@ class OpenSession:
     limits: DecodeLimits
     wants_log_probs: bool = False
     traceparent: str = ""
+    features_from: int | None = None
 
     def __post_init__(self) -> None:
         _check_session_id(self.session_id)
-        if not 1 <= self.prompt_length <= len(self.token_ids):
+        count = len(self.token_ids)
+        if not 1 <= self.prompt_length <= count:
             raise InvalidField(
-                "prompt_length",
-                f"must be from 1 to {len(self.token_ids)} token_ids, got {self.prompt_length}",
+                "prompt_length", f"must be from 1 to {count} token_ids, got {self.prompt_length}"
+            )
+        if self.features_from is not None and not 0 <= self.features_from < count:
+            raise InvalidField(
+                "features_from", f"must be below {count} token_ids, got {self.features_from}"
             )
 
 
@@ -168,6 +192,8 @@ class TargetDescription:
         eos_token_ids: End-of-sequence ids.
         max_nodes: Most nodes of a tree, the root included.
         max_depth: Most drafted tokens on one path.
+        hidden_size: Width of one layer's hidden state; 0 where no features are given.
+        layer_count: Decoder layers.
     """
 
     model: str
@@ -178,6 +204,8 @@ class TargetDescription:
     eos_token_ids: tuple[int, ...]
     max_nodes: int
     max_depth: int
+    hidden_size: int = 0
+    layer_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +273,49 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureRows:
+    """Hidden states of committed rows, sent before the verdict of the round that committed them.
+
+    Args:
+        session_id: 16 bytes.
+        epoch: Placement.
+        first_row: Position of the first row.
+        row_count: Rows, at least 1.
+        row_size: Values of a row, at least 1: layers asked for times hidden size, low layer first.
+        tensor_type: Element type.
+        data: `row_count * row_size` elements, row by row, little-endian.
+
+    Raises:
+        InvalidField: A count is not positive, or the data is too long or not as long as the other
+            fields say.
+    """
+
+    session_id: bytes
+    epoch: int
+    first_row: int
+    row_count: int
+    row_size: int
+    tensor_type: TensorType
+    data: bytes
+
+    def __post_init__(self) -> None:
+        _check_session_id(self.session_id)
+        for name, count in (("row_count", self.row_count), ("row_size", self.row_size)):
+            if count < 1:
+                raise InvalidField(name, f"must be at least 1, got {count}")
+        size = self.row_count * self.row_size * self.tensor_type.size
+        if size > MAX_TENSOR_BYTES:
+            raise InvalidField("data", f"{size} bytes, at most {MAX_TENSOR_BYTES} fit a frame")
+        if len(self.data) != size:
+            raise InvalidField("data", f"{len(self.data)} bytes, the other fields say {size}")
+
+    @property
+    def stop_row(self) -> int:
+        """Position behind the last row."""
+        return self.first_row + self.row_count
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A refusal: of one session where `session_id` is set, else of the message just sent."""
 
@@ -262,7 +333,7 @@ class GoAway:
 
 
 ToVerify = Hello | OpenSession | ProposeTree | CloseSession | Heartbeat
-ToDraft = HelloAck | Verdict | Fault | GoAway | Heartbeat
+ToDraft = HelloAck | FeatureRows | Verdict | Fault | GoAway | Heartbeat
 Message = ToVerify | ToDraft
 
 

@@ -84,8 +84,12 @@ class DraftSession:
     state: DraftState = DraftState.READY
     tree: TokenTree | None = None
 
-    def open(self) -> OpenSession:
-        """The message that places the session under the current epoch."""
+    def open(self, features_from: int | None = None) -> OpenSession:
+        """The message that places the session under the current epoch.
+
+        Args:
+            features_from: First row whose features are wanted; None: none are.
+        """
         return OpenSession(
             session_id=self.session_id,
             epoch=self.epoch,
@@ -95,6 +99,7 @@ class DraftSession:
             limits=self.limits,
             wants_log_probs=self.wants_log_probs,
             traceparent=self.traceparent,
+            features_from=features_from,
         )
 
     def propose(self, tree: TokenTree) -> ProposeTree:
@@ -117,6 +122,16 @@ class DraftSession:
         if self.tree is None:
             raise OutOfTurn(f"repeat in {self.state.name}")
         return ProposeTree(self.session_id, self.epoch, self.round, self.tree)
+
+    @property
+    def committed_rows(self) -> int:
+        """Rows that are committed: one for each token but the last, which is the next root."""
+        return len(self.token_ids) - 1
+
+    @property
+    def possible_rows(self) -> int:
+        """Rows that are committed once the outstanding tree is answered, at most."""
+        return self.committed_rows + (1 + max(self.tree.depths()) if self.tree else 0)
 
     def take(self, verdict: Verdict) -> Committed | None:
         """Commits what a verdict says.
@@ -142,8 +157,11 @@ class DraftSession:
         accepted_count = len(verdict.accepted_indices)
         return Committed(token_ids, accepted_count, verdict.log_probs, verdict.finish_reason)
 
-    def reopen(self) -> OpenSession:
+    def reopen(self, features_from: int | None = None) -> OpenSession:
         """Places the session anew with all it has committed; an outstanding tree is forgotten.
+
+        Args:
+            features_from: First row whose features are still wanted; None: none are.
 
         Raises:
             OutOfTurn: The session has ended.
@@ -154,7 +172,7 @@ class DraftSession:
         self.round = 0
         self.tree = None
         self.state = DraftState.READY
-        return self.open()
+        return self.open(features_from)
 
     def close(self) -> CloseSession:
         """The message that frees the session."""

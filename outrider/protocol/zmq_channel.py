@@ -23,7 +23,7 @@ from outrider.settings import LOOPBACK_HOSTS
 HEARTBEAT_INTERVAL_MS = 200
 HEARTBEAT_TIMEOUT_MS = 600
 LINGER_MS = 200
-HIGH_WATER_MARK = 4096  # messages; bytes are bounded by one outstanding tree per session
+HIGH_WATER_MARK = 4096  # messages; what a session has on the way is bounded by its one tree
 RECONNECT_MS = 50
 RECONNECT_MAX_MS = 1000
 MAX_DRAINED = 1024  # arrivals taken at once, so that one peer's flood cannot hold the loop

@@ -103,6 +103,24 @@ def test_reopening_carries_all_that_is_committed_and_fences_the_past():
     assert session.propose(TokenTree.root_only(9)).round == 0
 
 
+def test_a_placement_says_from_which_row_features_are_wanted():
+    session = draft_session()
+    assert session.open().features_from is None
+    assert session.open(features_from=0).features_from == 0
+    assert session.reopen(features_from=1).features_from == 1
+    with pytest.raises(InvalidField, match="features_from"):
+        session.open(features_from=2)
+
+
+def test_rows_are_committed_up_to_the_root_and_possible_down_the_longest_path():
+    session = draft_session()
+    assert (session.committed_rows, session.possible_rows) == (1, 1)
+    session.propose(TokenTree((2, 3, 4, 5), (-1, 0, 0, 2)))
+    assert (session.committed_rows, session.possible_rows) == (1, 4)
+    session.take(verdict(accepted=(2, 3)))
+    assert (session.committed_rows, session.possible_rows) == (4, 4)
+
+
 # ---- the verify half
 
 
