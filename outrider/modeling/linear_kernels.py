@@ -1,4 +1,6 @@
-"""Gives the linear layers of a loaded model the fastest kernels that change no weight."""
+"""Gives the linear layers of a loaded model faster kernels, in place."""
+
+from collections.abc import Callable
 
 from torch import nn
 
@@ -7,25 +9,43 @@ from outrider.modeling.packed_linear import PackedLinear, can_pack
 
 
 def pack_linears(model: nn.Module) -> int:
-    """Replaces the linear layers of a model that lie on the CPU, in place.
+    """Takes the fastest kernels that change no weight, for a target.
 
     Args:
         model: In evaluation mode; a weight shared with another module stays there as it is.
 
     Returns:
-        How many layers were replaced.
+        How many layers were replaced: those on the CPU for which there is a faster kernel.
     """
+
+    def replacement(linear: nn.Linear) -> nn.Module | None:
+        if can_halve(linear) and is_half_exact(linear.weight):
+            return HalfLinear(linear)
+        return PackedLinear(linear) if can_pack(linear) else None
+
+    return _replace_linears(model, replacement)
+
+
+def halve_linears(model: nn.Module) -> int:
+    """Rounds all float32 weights on the CPU to float16, for a head: guesses need not be exact.
+
+    Args:
+        model: In evaluation mode.
+
+    Returns:
+        How many layers were replaced; none where this build of torch lacks the kernel.
+    """
+    return _replace_linears(model, lambda one: HalfLinear(one) if can_halve(one) else None)
+
+
+def _replace_linears(model: nn.Module, replacement: Callable[[nn.Linear], nn.Module | None]) -> int:
     replaced = 0
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             # Exactly nn.Linear: a subclass (quantised, parallel) has a forward of its own.
-            if type(child) is not nn.Linear:
-                continue
-            if can_halve(child) and is_half_exact(child.weight):
-                setattr(parent, name, HalfLinear(child))
-            elif can_pack(child):
-                setattr(parent, name, PackedLinear(child))
-            else:
-                continue
-            replaced += 1
+            if type(child) is nn.Linear:
+                faster = replacement(child)
+                if faster is not None:
+                    setattr(parent, name, faster)
+                    replaced += 1
     return replaced

@@ -1,17 +1,15 @@
 """Attention over a ragged batch, as an attention function that `transformers` models call.
 
-The pool's rows stand for the model's own cache: new keys and values are stored first, then each
-session's queries read its context from the pool. Query heads that share a key-value head are folded
-into the query rows, so that keys and values are never repeated.
+The pool's rows stand for the model's own cache.
 """
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from transformers import AttentionInterface
 
 from outrider.modeling.kv_pool import KvPool, LayerShape
-from outrider.modeling.ragged_batch import RaggedBatch, RaggedSegment
+from outrider.modeling.ragged_batch import RaggedBatch
+from outrider.modeling.segment_attention import ScoreRule, attend_segments
 
 ATTENTION_NAME = "outrider_ragged"
 
@@ -66,69 +64,21 @@ def ragged_attention(
     assert isinstance(layer, int)
     if isinstance(kv_pool, LayerProbe):
         kv_pool.note(layer, key, value)
-        kv_heads, value_dim = value.shape[1], value.shape[3]
+        kv_heads = value.shape[1]
         group = query.shape[1] // kv_heads
         return value.repeat_interleave(group, dim=1).transpose(1, 2), None
-    kv_pool.write(layer, ragged_batch.write_slots, key[0], value[0])
     scale = query.shape[3] ** -0.5 if scaling is None else scaling
-    heads, num_rows, value_dim = query.shape[1], query.shape[2], value.shape[3]
-    output = query.new_empty(1, num_rows, heads, value_dim)
-    for segment in ragged_batch.segments:
-        rows = slice(segment.start, segment.stop)
-        keys, values = kv_pool.read(layer, segment.context_slots)
-        output[0, rows] = _attend(
-            query[0, :, rows], keys, values, segment, scale, sliding_window, softcap, s_aux
-        )
-    return output, None
-
-
-def _attend(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    segment: RaggedSegment,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
-    sinks: Tensor | None,
-) -> Tensor:
-    """One session: query `[heads, num_rows, dim]`, keys `[kv_heads, context, dim]`."""
-    heads, num_rows, dim = query.shape
-    kv_heads = keys.shape[0]
-    group = heads // kv_heads
-    folded = query.reshape(1, kv_heads, group * num_rows, dim)
-    keys, values = keys[None], values[None]
-    bias = segment.bias(window, group, query)
-    if softcap is None and sinks is None:
-        mixed = functional.scaled_dot_product_attention(
-            folded, keys, values, attn_mask=bias, scale=scale
-        )
-    else:
-        mixed = _attend_plainly(folded, keys, values, bias, scale, softcap, sinks)
-    return mixed.view(heads, num_rows, -1).transpose(0, 1)
-
-
-def _attend_plainly(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    bias: Tensor | None,
-    scale: float,
-    softcap: float | None,
-    sinks: Tensor | None,
-) -> Tensor:
-    """The same in separate steps, for what the fused operator cannot do."""
-    scores = query @ keys.transpose(2, 3) * scale
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if bias is not None:
-        scores = scores + bias
-    if sinks is not None:
-        kv_heads, rows = scores.shape[1], scores.shape[2]
-        per_row = sinks.view(kv_heads, -1, 1).expand(-1, -1, rows * kv_heads // sinks.numel())
-        scores = torch.cat([scores, per_row.reshape(1, kv_heads, rows, 1)], dim=-1)
-    weights = scores.float().softmax(dim=-1).to(values.dtype)
-    return weights[..., : keys.shape[2]] @ values
+    mixed = attend_segments(
+        layer,
+        query[0].transpose(0, 1),
+        key[0].transpose(0, 1),
+        value[0].transpose(0, 1),
+        kv_pool=kv_pool,
+        write_slots=ragged_batch.write_slots,
+        segments=ragged_batch.segments,
+        rule=ScoreRule(scale, sliding_window, softcap, s_aux),
+    )
+    return mixed[None], None
 
 
 AttentionInterface.register(ATTENTION_NAME, ragged_attention)

@@ -25,7 +25,8 @@ class RaggedSegment:
         cached_rows: Rows of the session in the pool before this batch.
         context_slots: Slots of its rows `[0, cached_rows + stop - start)`.
         visible: Bool `[num_rows, cached_rows + num_rows]`; None where a single row sees all.
-        depths: Depth of each row within the segment, `[num_rows]`.
+        depths: Depth of each row within the segment, `[num_rows]`; None where no layer has a
+            sliding window.
     """
 
     start: int
@@ -33,7 +34,7 @@ class RaggedSegment:
     cached_rows: int
     context_slots: Slots
     visible: Tensor | None
-    depths: Tensor
+    depths: Tensor | None = None
     _bias: dict[tuple[int | None, int, torch.dtype], Tensor | None] = field(default_factory=dict)
 
     def bias(self, window: int | None, group: int, like: Tensor) -> Tensor | None:
@@ -56,6 +57,7 @@ class RaggedSegment:
         num_rows, context = self.stop - self.start, self.cached_rows + self.stop - self.start
         visible = self.visible
         if window is not None and context > window:
+            assert self.depths is not None, "a sliding window needs depths"
             positions = torch.cat([torch.arange(self.cached_rows), self.cached_rows + self.depths])
             near = positions[self.cached_rows :, None] - positions[None, :] < window
             visible = near if visible is None else visible & near
@@ -119,7 +121,7 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
                 start=start,
                 stop=start + num_rows,
                 cached_rows=share.cached_rows,
-                context_slots=_as_slots(share.slots),
+                context_slots=as_slots(share.slots),
                 visible=_visible(share.parents, share.cached_rows),
                 depths=torch.tensor(depths),
             )
@@ -131,7 +133,7 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
     return RaggedBatch(
         token_ids=torch.tensor(token_ids),
         position_ids=torch.tensor(positions),
-        write_slots=_as_slots(write_slots),
+        write_slots=as_slots(write_slots),
         segments=segments,
         logit_rows=torch.tensor(logit_rows, dtype=torch.int64),
     )
@@ -159,7 +161,7 @@ def _visible(parents: Sequence[int], cached_rows: int) -> Tensor | None:
     return visible
 
 
-def _as_slots(slots: range | list[int]) -> Slots:
+def as_slots(slots: range | list[int]) -> Slots:
     """A slice where the slots rise one by one, so that the pool gives a view."""
     if isinstance(slots, range) or all(b - a == 1 for a, b in pairwise(slots)):
         return slice(slots[0], slots[-1] + 1)

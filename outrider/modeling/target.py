@@ -5,14 +5,16 @@ as a keyword argument, and the model's own cache stays off.
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
+from outrider.modeling.feature_capture import FeatureCapture, can_capture
 from outrider.modeling.kv_pool import KvPool, LayerShape
 from outrider.modeling.linear_kernels import pack_linears
 from outrider.modeling.ragged_attention import ATTENTION_NAME, LayerProbe
@@ -29,11 +31,28 @@ class TargetFacts:
         vocab_size: Width of the logits.
         context_limit: Positions the model was made for.
         eos_token_ids: End-of-sequence ids.
+        hidden_size: Width of one hidden state; 0 where features cannot be taken from this model.
+        layer_count: Decoder layers.
     """
 
     vocab_size: int
     context_limit: int
     eos_token_ids: tuple[int, ...]
+    hidden_size: int
+    layer_count: int
+
+
+class PassOutput(NamedTuple):
+    """One pass with features.
+
+    Args:
+        logits: `[num_logit_rows, vocab_size]`, raw, in the model's dtype.
+        features: Hidden states at the boundaries asked for, side by side,
+            `[num_feature_rows, len(feature_layers) * hidden_size]`, in the model's dtype.
+    """
+
+    logits: Tensor
+    features: Tensor
 
 
 class TargetModel:
@@ -107,6 +126,29 @@ class TargetModel:
         return torch.empty(0, self.facts.vocab_size)
 
     @torch.inference_mode()
+    def forward_with_features(
+        self,
+        batch: RaggedBatch,
+        feature_layers: Sequence[int],
+        feature_rows: Tensor | None = None,
+    ) -> PassOutput:
+        """One pass that also hands out hidden states at layer boundaries.
+
+        Args:
+            batch: As for `forward`.
+            feature_layers: Boundaries, numbered as in `HeadConfig.feature_layers`.
+            feature_rows: Rows whose features are wanted, int64 `[num_feature_rows]`; None is all.
+
+        Raises:
+            ValueError: There is no such boundary, or this model shows none.
+        """
+        if feature_rows is None:
+            feature_rows = torch.arange(len(batch.token_ids))
+        with FeatureCapture(self._model).capture(feature_layers, feature_rows) as features:
+            logits = self.forward(batch)
+        return PassOutput(logits, features)
+
+    @torch.inference_mode()
     def move_rows(self, sources: list[int], destinations: list[int]) -> None:
         """Copies KV rows between slots in all layers, as if read before any is written."""
         assert self._pool is not None, "allocate comes first"
@@ -156,6 +198,8 @@ def _facts(model: PreTrainedModel) -> TargetFacts:
         vocab_size=int(head.weight.shape[0]),
         context_limit=int(getattr(config, "max_position_embeddings", 0) or 2**31 - 1),
         eos_token_ids=_eos_token_ids(model.generation_config, config),
+        hidden_size=int(config.hidden_size) if can_capture(model) else 0,
+        layer_count=int(config.num_hidden_layers),
     )
 
 
