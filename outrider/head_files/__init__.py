@@ -1,0 +1,1 @@
+"""Commands over the files of draft heads: `outrider convert` and `outrider inspect`."""
