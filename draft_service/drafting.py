@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from draft_service.feature_intake import FeatureIntake
 from outrider.protocol.decoding import FinishReason, Speculation
 from outrider.protocol.errors import OutriderError
-from outrider.protocol.session import DraftSession
+from outrider.protocol.messages import Verdict
+from outrider.protocol.session import Committed, DraftSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Drafting:
         link: Index of the verify worker that holds it, or None while it waits for one.
         homeless_since: When it lost its verify worker, seconds.
         resyncs: How often it was placed anew because of a verdict that did not fit.
+        intake: Features of this placement; None where none are wanted.
+        feature_losses: How often features were lost on the way.
         other_rows: Rows of other sessions in the last verify step.
         draft_started: When drafting of the outstanding tree began, seconds.
         sent_at: When the outstanding tree was sent, seconds.
@@ -123,6 +127,8 @@ class Drafting:
     link: int | None = None
     homeless_since: float = 0.0
     resyncs: int = 0
+    intake: FeatureIntake | None = None
+    feature_losses: int = 0
     other_rows: int = 0
     draft_started: float = 0.0
     sent_at: float = 0.0
@@ -133,3 +139,52 @@ class Drafting:
     def session_id(self) -> bytes:
         """Its id."""
         return self.session.session_id
+
+    @property
+    def lacks_features(self) -> bool:
+        """True where features of committed rows are wanted and have not come."""
+        return self.intake is not None and self.intake.is_behind(self.session.committed_rows)
+
+
+def round_done(
+    drafting: Drafting,
+    verdict: Verdict,
+    committed: Committed,
+    index: int,
+    drafted_count: int,
+    now: float,
+) -> RoundDone:
+    """What a verdict that was taken means, added to the stream's sums.
+
+    Args:
+        drafting: The stream.
+        verdict: What it was answered.
+        committed: What that added.
+        index: Place of the first added token in the generated tokens.
+        drafted_count: Nodes proposed, the root excluded.
+        now: Seconds.
+    """
+    round_trip_us = round((now - drafting.sent_at) * 1e6)
+    times = RoundTimes(
+        started=drafting.draft_started,
+        ended=now,
+        draft_us=drafting.draft_us,
+        wire_us=max(0, round_trip_us - verdict.queue_us - verdict.verify_us),
+        queue_us=verdict.queue_us,
+        verify_us=verdict.verify_us,
+    )
+    drafting.totals = drafting.totals.plus(
+        drafted_count, committed.accepted_count, len(committed.token_ids), times
+    )
+    return RoundDone(
+        session_id=drafting.session_id,
+        round=verdict.round,
+        index=index,
+        token_ids=committed.token_ids,
+        log_probs=committed.log_probs,
+        accepted_count=committed.accepted_count,
+        drafted_count=drafted_count,
+        finish_reason=committed.finish_reason,
+        times=times,
+        totals=drafting.totals,
+    )

@@ -3,7 +3,8 @@
 Pure: no sockets, no clock (times are arguments, in seconds). The worker's loop is
 
     engine.add / cancel                     a stream comes or goes
-    for arrival: engine.handle(...)         verdicts become events, refusals failures
+    for arrival: engine.handle(...)         features reach the drafter; verdicts become events,
+                                            refusals failures
     engine.tick(now)                        greetings, heartbeats, streams that lost their worker
     for method, batch in engine.ready():    streams that may propose
         trees = drafter.draft(...)
@@ -17,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from draft_service.drafters.drafter import Drafter, TreeBudget
-from draft_service.drafting import Drafting, Event, Failed, RoundDone, RoundTimes
+from draft_service.drafting import Drafting, Event, Failed, round_done
 from draft_service.fleet import Outbox, VerifyFleet
+from draft_service.stream_features import StreamFeatures
 from draft_service.verify_link import VerifyLink
 from outrider.protocol import messages as m
 from outrider.protocol.errors import (
@@ -28,7 +30,8 @@ from outrider.protocol.errors import (
     OutriderError,
     WorkerUnavailable,
 )
-from outrider.protocol.session import Committed, DraftState, tokens_left
+from outrider.protocol.features import FeatureLayout
+from outrider.protocol.session import DraftState, tokens_left
 from outrider.protocol.token_tree import TokenTree
 
 MAX_RESYNCS = 3
@@ -59,6 +62,7 @@ class DraftEngine:
         drafters: Draft methods by name.
         limits: Largest tree of any stream.
         failover_timeout_s: How long a stream may wait for a verify worker before it fails.
+        layout: Features that the loaded heads read; None where no head is loaded.
     """
 
     def __init__(
@@ -68,14 +72,16 @@ class DraftEngine:
         drafters: Mapping[str, Drafter],
         limits: TreeLimits,
         failover_timeout_s: float,
+        layout: FeatureLayout | None = None,
     ) -> None:
         self.outbox: Outbox = []
         self.events: list[Event] = []
         self.stale_messages = 0
-        self.fleet = VerifyFleet(hello, links, self.outbox)
+        self.fleet = VerifyFleet(hello, links, self.outbox, layout)
         self._drafters = drafters
         self._limits = limits
         self._failover_timeout_s = failover_timeout_s
+        self._features = StreamFeatures(drafters, layout)
         self._draftings: dict[bytes, Drafting] = {}
 
     @property
@@ -92,9 +98,12 @@ class DraftEngine:
             self._tell_failure(drafting, WorkerUnavailable(self.fleet.problem()))
             return
         self._draftings[drafting.session_id] = drafting
-        self._drafters[drafting.method].open(drafting.session_id, drafting.session.token_ids)
+        session = drafting.session
+        self._drafters[drafting.method].open(
+            session.session_id, session.token_ids, session.sampling
+        )
         drafting.link = link
-        self.outbox.append((link, drafting.session.open()))
+        self.outbox.append((link, session.open(self._features.expect(drafting))))
 
     def cancel(self, session_id: bytes) -> None:
         """Forgets a stream and frees it on its verify worker; unknown ones are ignored."""
@@ -109,6 +118,8 @@ class DraftEngine:
         if self.fleet.handle(link, message, now):
             self._evict(link, now)
         match message:
+            case m.FeatureRows():
+                self._take_features(link, message)
             case m.Verdict():
                 self._take(link, message, now)
             case m.Fault() if message.session_id:
@@ -186,14 +197,27 @@ class DraftEngine:
         # The first step of a placement holds its own prefill too, which says nothing of others.
         others = verdict.batch_rows - len(tree) if verdict.round else 0
         drafting.other_rows = max(0, others)
+        self._features.hand_over(drafting)
         self._drafters[drafting.method].commit(
             drafting.session_id, verdict.accepted_indices, committed.token_ids
         )
-        self.events.append(
-            _round_done(drafting, verdict, committed, index, tree.drafted_count, now)
-        )
+        self.events.append(round_done(drafting, verdict, committed, index, tree.drafted_count, now))
         if committed.finish_reason is not None:
             self._forget(drafting)
+        elif drafting.lacks_features:
+            self._recover_features(drafting)
+
+    def _take_features(self, link: int, rows: m.FeatureRows) -> None:
+        drafting = self._draftings.get(rows.session_id)
+        if drafting is None or drafting.link != link or not self._features.take(drafting, rows):
+            self.stale_messages += 1
+
+    def _recover_features(self, drafting: Drafting) -> None:
+        """After a loss the same worker is asked to place the stream anew and send the rest."""
+        assert drafting.link is not None
+        first_row = self._features.lost(drafting, self.fleet.links[drafting.link].is_ready)
+        if first_row is not None:
+            self.outbox.append((drafting.link, drafting.session.reopen(first_row)))
 
     def _refused(self, link: int, fault: m.Fault, now: float) -> None:
         drafting = self._draftings.get(fault.session_id)
@@ -225,7 +249,7 @@ class DraftEngine:
         link = self.fleet.choose(self._session_counts())
         if link is not None:
             drafting.link = link
-            self.outbox.append((link, drafting.session.reopen()))
+            self.outbox.append((link, drafting.session.reopen(self._features.expect(drafting))))
         elif now - drafting.homeless_since > self._failover_timeout_s:
             self._forget(drafting)
             self._tell_failure(drafting, WorkerUnavailable(self.fleet.problem()))
@@ -244,40 +268,6 @@ class DraftEngine:
 
     def _session_counts(self) -> Counter[int | None]:
         return Counter(drafting.link for drafting in self._draftings.values())
-
-
-def _round_done(
-    drafting: Drafting,
-    verdict: m.Verdict,
-    committed: Committed,
-    index: int,
-    drafted_count: int,
-    now: float,
-) -> RoundDone:
-    round_trip_us = round((now - drafting.sent_at) * 1e6)
-    times = RoundTimes(
-        started=drafting.draft_started,
-        ended=now,
-        draft_us=drafting.draft_us,
-        wire_us=max(0, round_trip_us - verdict.queue_us - verdict.verify_us),
-        queue_us=verdict.queue_us,
-        verify_us=verdict.verify_us,
-    )
-    drafting.totals = drafting.totals.plus(
-        drafted_count, committed.accepted_count, len(committed.token_ids), times
-    )
-    return RoundDone(
-        session_id=drafting.session_id,
-        round=verdict.round,
-        index=index,
-        token_ids=committed.token_ids,
-        log_probs=committed.log_probs,
-        accepted_count=committed.accepted_count,
-        drafted_count=drafted_count,
-        finish_reason=committed.finish_reason,
-        times=times,
-        totals=drafting.totals,
-    )
 
 
 def _error_of(fault: m.Fault) -> OutriderError:

@@ -1,9 +1,11 @@
 """The verify workers behind one draft worker: greeted, kept alive, chosen for new sessions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from draft_service.verify_link import LinkState, VerifyLink
 from outrider.protocol import messages as m
+from outrider.protocol.features import FeatureLayout
 
 HEARTBEAT_S = 0.2
 
@@ -17,11 +19,19 @@ class VerifyFleet:
         hello: Greets verify workers.
         links: One per verify worker, in the order of their channels.
         outbox: Shared with the engine.
+        layout: Features that the loaded heads read; None where no head is loaded.
     """
 
-    def __init__(self, hello: m.Hello, links: list[VerifyLink], outbox: Outbox) -> None:
+    def __init__(
+        self,
+        hello: m.Hello,
+        links: list[VerifyLink],
+        outbox: Outbox,
+        layout: FeatureLayout | None = None,
+    ) -> None:
         self.links = links
-        self._hello = hello
+        self._hello = replace(hello, feature_layers=layout.feature_layers) if layout else hello
+        self._layout = layout
         self._outbox = outbox
         self._progress = 0
         self._last_heartbeat = float("-inf")
@@ -93,8 +103,16 @@ class VerifyFleet:
         return lost
 
     def _greeted(self, link: VerifyLink, ack: m.HelloAck, now: float) -> bool:
-        served = self.target
-        if served is not None and served.target_fingerprint != ack.target.target_fingerprint:
-            link.refused(f"it serves {ack.target.model}, the others serve {served.model}")
+        problem = self._misfit(ack.target)
+        if problem:
+            link.refused(problem)
             return True
         return link.greeted(ack, now)
+
+    def _misfit(self, target: m.TargetDescription) -> str:
+        """Why a target cannot be used here, or ""."""
+        served = self.target
+        if served is not None and served.target_fingerprint != target.target_fingerprint:
+            return f"it serves {target.model}, the others serve {served.model}"
+        misfit = self._layout and self._layout.misfit(target.hidden_size, target.layer_count)
+        return f"the draft head does not fit {target.model}: {misfit}" if misfit else ""

@@ -7,21 +7,25 @@ Pure: no sockets, no torch, no clock (times are arguments, in seconds). The work
     step = engine.plan()                    -> what to run, or None
     answers = target.run(step.segments)
     engine.finish(step, answers, ...)       -> messages to send, rows to move before the next step
+
+Features of the rows that a step committed are sent in front of its verdicts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId
 from verify_service.acceptance import walk
 from verify_service.commit import CommitPlan, plan_commit
 from verify_service.counters import Counters
+from verify_service.features import feature_messages, unsent_rows
 from verify_service.kv_blocks import KvBlocks
 from verify_service.peers import Peers
 from verify_service.session_table import SessionTable, fault_of
 from verify_service.sessions import VerifySession
-from verify_service.step import NonFiniteLogits, TargetTokens
+from verify_service.step import NonFiniteLogits, Segment, StepAnswers, TargetTokens
 from verify_service.step_planner import Step, StepPlanner
 
 Outgoing = tuple[PeerId, m.ToDraft]
@@ -49,6 +53,26 @@ class Finished:
     decided: list[Decided] = field(default_factory=list)
 
 
+class _Run(NamedTuple):
+    """How a step was run: its start, seconds; the clock; the rows of its forward pass."""
+
+    started: float
+    clock: Callable[[], float]
+    num_rows: int
+
+
+class _Outcome(NamedTuple):
+    """What a step means for one session.
+
+    Args:
+        answer: What its peer is told, if anything.
+        feature_rows: Rows of its segment whose features are sent first.
+    """
+
+    answer: m.Verdict | m.Fault | None
+    feature_rows: list[int]
+
+
 class VerifyEngine:
     """All peers and sessions of one verify worker.
 
@@ -71,18 +95,9 @@ class VerifyEngine:
 
     def handle(self, peer: PeerId, message: m.Message, now: float) -> list[Outgoing]:
         """Takes one message; the answers may be empty."""
-        answer: m.ToDraft | None = self.peers.hear(peer, message, now)
-        if answer is None:
-            match message:
-                case m.Hello():
-                    answer = self.identity
-                case m.OpenSession():
-                    answer = self._open(peer, message)
-                case m.ProposeTree():
-                    answer = self.sessions.propose(peer, message, now)
-                case m.CloseSession():
-                    self.sessions.close(peer, message)
-        return [] if answer is None else [(peer, answer)]
+        refusal = self.peers.hear(peer, message, now)
+        answers = self._act(peer, message, now) if refusal is None else [refusal]
+        return [(peer, answer) for answer in answers]
 
     def handle_bad_frame(self, peer: PeerId, problem: str) -> list[Outgoing]:
         """Counts unreadable bytes; a peer that keeps sending them loses its sessions."""
@@ -112,11 +127,24 @@ class VerifyEngine:
         """
         self.blocks.audit(session.table for session in self.sessions)
 
+    def _act(self, peer: PeerId, message: m.Message, now: float) -> list[m.ToDraft]:
+        match message:
+            case m.Hello():
+                return [self.identity]
+            case m.OpenSession():
+                refusal = self._open(peer, message)
+                return [] if refusal is None else [refusal]
+            case m.ProposeTree():
+                return self.sessions.propose(peer, message, now)
+            case m.CloseSession():
+                self.sessions.close(peer, message)
+        return []
+
     def _open(self, peer: PeerId, message: m.OpenSession) -> m.Fault | None:
         if self._is_draining:
             text = "this verify worker is shutting down; try another one"
             return fault_of(message, m.FaultCode.RESOURCE_EXHAUSTED, text)
-        return self.sessions.open(peer, message)
+        return self.sessions.open(peer, message, self.peers.feature_layers(peer))
 
     # ---- steps
 
@@ -132,7 +160,7 @@ class VerifyEngine:
     def finish(
         self,
         step: Step,
-        answers: Sequence[TargetTokens | None],
+        answers: StepAnswers,
         started: float,
         clock: Callable[[], float],
     ) -> Finished:
@@ -140,29 +168,27 @@ class VerifyEngine:
 
         Args:
             step: Of `plan`.
-            answers: Of the target, one per segment.
+            answers: Of the target.
             started: When the step's forward pass began, seconds.
             clock: Asked when a session's tokens have been drawn, since drawing takes time too.
         """
         finished = Finished()
-        for session, segment, tokens in zip(step.sessions, step.segments, answers, strict=True):
-            if segment.tree_start is None or tokens is None:
-                session.cached_rows += len(segment.token_ids)
-                continue
-            session.cached_rows += segment.tree_start
-            try:
-                decided = self._decide(session, tokens, started, clock, step.num_rows)
-            except NonFiniteLogits as error:
-                fault = fault_of(session.opened, m.FaultCode.NON_FINITE_LOGITS, str(error))
-                finished.outgoing.append((session.peer, fault))
-                self.sessions.forget(session)
-                continue
-            finished.decided.append(decided)
-            finished.outgoing.append((session.peer, decided.verdict))
-            if decided.verdict.finish_reason is not None:
-                self.sessions.forget(session)
-            else:
-                _compact(session, decided.path, finished)
+        run = _Run(started, clock, step.num_rows)
+        outcomes = [
+            self._advance(session, segment, tokens, run, finished)
+            for session, segment, tokens in zip(
+                step.sessions, step.segments, answers.tokens, strict=True
+            )
+        ]
+        wanted = [outcome.feature_rows for outcome in outcomes]
+        # One copy for all sessions, and none where nobody wants features.
+        blocks = answers.features_of(wanted) if any(wanted) else [None] * len(wanted)
+        for session, outcome, block in zip(step.sessions, outcomes, blocks, strict=True):
+            features = feature_messages(session, block) if block else []
+            finished.outgoing += [(session.peer, message) for message in features]
+            if outcome.answer is not None:
+                session.last_features = features
+                finished.outgoing.append((session.peer, outcome.answer))
         return finished
 
     def abandon(self, step: Step, problem: str) -> list[Outgoing]:
@@ -174,14 +200,33 @@ class VerifyEngine:
             for session in step.sessions
         ]
 
-    def _decide(
+    def _advance(
         self,
         session: VerifySession,
-        tokens: TargetTokens,
-        started: float,
-        clock: Callable[[], float],
-        batch_rows: int,
-    ) -> Decided:
+        segment: Segment,
+        tokens: TargetTokens | None,
+        run: _Run,
+        finished: Finished,
+    ) -> _Outcome:
+        """Carries out what a step means for one session; one that has ended is gone afterwards."""
+        if segment.tree_start is None or tokens is None:
+            session.cached_rows += len(segment.token_ids)
+            return _Outcome(None, unsent_rows(session, segment))
+        session.cached_rows += segment.tree_start
+        try:
+            decided = self._decide(session, tokens, run)
+        except NonFiniteLogits as error:
+            self.sessions.forget(session)
+            fault = fault_of(session.opened, m.FaultCode.NON_FINITE_LOGITS, str(error))
+            return _Outcome(fault, [])
+        finished.decided.append(decided)
+        if decided.verdict.finish_reason is not None:
+            self.sessions.forget(session)
+            return _Outcome(decided.verdict, [])
+        _compact(session, decided.path, finished)
+        return _Outcome(decided.verdict, unsent_rows(session, segment, decided.path))
+
+    def _decide(self, session: VerifySession, tokens: TargetTokens, run: _Run) -> Decided:
         """Walks the tree, plans the commit and carries it out on the session's own state."""
         tree = session.tree
         assert tree is not None
@@ -191,7 +236,7 @@ class VerifyEngine:
         stop_token_ids = self._stop_token_ids(session)
         plan = plan_commit(token_ids, session.tokens_left(context_limit), stop_token_ids)
         log_probs = _log_probs(session, path, token_ids, plan, tokens)
-        ended = clock()
+        ended = run.clock()
         verdict = m.Verdict(
             session_id=session.opened.session_id,
             epoch=session.ledger.epoch,
@@ -200,14 +245,14 @@ class VerifyEngine:
             bonus_token=bonus_token if plan.kept_count > len(path) else None,
             finish_reason=plan.finish_reason,
             log_probs=log_probs,
-            queue_us=max(0, round((started - session.waiting_since) * 1e6)),
-            verify_us=round((ended - started) * 1e6),
-            batch_rows=batch_rows,
+            queue_us=max(0, round((run.started - session.waiting_since) * 1e6)),
+            verify_us=round((ended - run.started) * 1e6),
+            batch_rows=run.num_rows,
         )
         session.token_ids.extend(token_ids[: plan.kept_count])
         session.ledger.decide(verdict)
         session.tree = None
-        return Decided(session, path, verdict, started, ended)
+        return Decided(session, path, verdict, run.started, ended)
 
     def _stop_token_ids(self, session: VerifySession) -> set[int]:
         limits = session.opened.limits

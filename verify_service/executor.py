@@ -1,20 +1,28 @@
 """Runs steps on the torch target: the step's plain values become tensors here and nowhere else."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
 from outrider.modeling.token_choice import greedy_tokens, log_prob, sampled_token
-from verify_service.step import NonFiniteLogits, Segment, TargetTokens
+from outrider.protocol.features import depth_of
+from verify_service.feature_reader import FeatureReader
+from verify_service.step import FeatureBlock, NonFiniteLogits, Segment, TargetTokens
 
 
-class LogitsModel(Protocol):
+class TorchModel(Protocol):
     """What the executor needs of `outrider.modeling.target.TargetModel`."""
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """Logits of the wanted rows, `[num_logit_rows, vocab_size]`."""
+
+    def forward_with_features(
+        self, batch: RaggedBatch, feature_layers: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor]:
+        """The same, and features of all rows, `[num_rows, len(feature_layers) * hidden_size]`."""
 
     def move_rows(self, sources: list[int], destinations: list[int]) -> None:
         """Copies KV rows between slots."""
@@ -23,31 +31,52 @@ class LogitsModel(Protocol):
 class TorchExecutor:
     """The `Target` of the engine, over a torch model whose pool is allocated."""
 
-    def __init__(self, model: LogitsModel) -> None:
+    def __init__(self, model: TorchModel) -> None:
         self._model = model
 
-    def run(self, segments: Sequence[Segment]) -> list[TargetTokens | None]:
+    def run(self, segments: Sequence[Segment]) -> "TorchAnswers":
         """As `Target.run`."""
-        logits = self._model.forward(build_ragged_batch([_rows(s) for s in segments]))
-        # One check and one copy for all rows: on a GPU each would wait for the device.
-        finite = logits.isfinite().all(dim=-1).tolist()
-        greedy = greedy_tokens(logits).tolist() if any(_is_greedy(s) for s in segments) else []
-        answers: list[TargetTokens | None] = []
-        start = 0
-        for segment in segments:
-            if segment.tree_start is None:
-                answers.append(None)
-                continue
-            stop = start + len(segment.token_ids) - segment.tree_start
-            answers.append(
-                _SegmentTokens(segment, logits[start:stop], finite[start:stop], greedy[start:stop])
-            )
-            start = stop
-        return answers
+        batch = build_ragged_batch([_rows(segment) for segment in segments])
+        wanted = {layer for segment in segments for layer in segment.feature_layers}
+        layers = tuple(sorted(wanted, key=depth_of))
+        if not layers:
+            return TorchAnswers(_tokens(segments, self._model.forward(batch)), None)
+        logits, features = self._model.forward_with_features(batch, layers)
+        return TorchAnswers(_tokens(segments, logits), FeatureReader(features, layers, segments))
 
     def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
         """As `Target.move_rows`."""
         self._model.move_rows(list(sources), list(destinations))
+
+
+@dataclass(frozen=True, slots=True)
+class TorchAnswers:
+    """The `StepAnswers` of the executor; without a reader where nobody wants features."""
+
+    tokens: list[TargetTokens | None]
+    reader: FeatureReader | None
+
+    def features_of(self, rows: Sequence[Sequence[int]]) -> list[FeatureBlock | None]:
+        """As `StepAnswers.features_of`."""
+        return self.reader.read(rows) if self.reader else [None] * len(rows)
+
+
+def _tokens(segments: Sequence[Segment], logits: Tensor) -> list[TargetTokens | None]:
+    # One check and one copy for all rows: on a GPU each would wait for the device.
+    finite = logits.isfinite().all(dim=-1).tolist()
+    greedy = greedy_tokens(logits).tolist() if any(_is_greedy(s) for s in segments) else []
+    answers: list[TargetTokens | None] = []
+    start = 0
+    for segment in segments:
+        if segment.tree_start is None:
+            answers.append(None)
+            continue
+        stop = start + len(segment.token_ids) - segment.tree_start
+        answers.append(
+            _SegmentTokens(segment, logits[start:stop], finite[start:stop], greedy[start:stop])
+        )
+        start = stop
+    return answers
 
 
 class _SegmentTokens:

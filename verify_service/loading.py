@@ -16,7 +16,7 @@ from outrider.protocol import messages as m
 from outrider.protocol.fingerprints import tokenizer_fingerprint
 from outrider.settings import BadSettings
 from verify_service.calibration import measure_cost_table
-from verify_service.executor import LogitsModel
+from verify_service.executor import TorchModel
 from verify_service.kv_blocks import KvBlocks
 from verify_service.settings import VerifySettings
 from verify_service.thread_choice import ThreadChoice
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 class LoadedTarget:
     """A target with its pool, and what peers are told of it."""
 
-    model: LogitsModel
+    model: TorchModel
     blocks: KvBlocks
     identity: m.HelloAck
 
@@ -74,7 +74,7 @@ def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> Targ
         raise BadSettings(f"--model {source} cannot be loaded: {error}") from error
 
 
-def _runner(model: TargetModel, device_map: str) -> LogitsModel:
+def _runner(model: TargetModel, device_map: str) -> TorchModel:
     if device_map != "cpu":
         return model
     choice = ThreadChoice((1, torch.get_num_threads()))
@@ -115,6 +115,8 @@ def _identity(
         eos_token_ids=model.facts.eos_token_ids,
         max_nodes=settings.max_nodes,
         max_depth=settings.max_depth,
+        hidden_size=model.facts.hidden_size,
+        layer_count=model.facts.layer_count,
     )
     return m.HelloAck(os.urandom(m.ID_BYTES), target, settings.lease_ms, table)
 

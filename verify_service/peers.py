@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId
+from outrider.protocol.features import misfit
 
 MAX_STRIKES = 3
 
@@ -13,6 +14,7 @@ class _Peer:
     last_heard: float
     is_welcome: bool = False
     strikes: int = 0
+    feature_layers: tuple[int, ...] = ()
 
 
 class Peers:
@@ -42,6 +44,7 @@ class Peers:
         if isinstance(message, m.Hello):
             refusal = self._mismatch(message)
             known.is_welcome = refusal is None
+            known.feature_layers = message.feature_layers
             return refusal
         if not known.is_welcome:
             return m.Fault(m.FaultCode.HELLO_REQUIRED, "say Hello first")
@@ -68,6 +71,10 @@ class Peers:
             del self._peers[peer]
         return gone
 
+    def feature_layers(self, peer: PeerId) -> tuple[int, ...]:
+        """Layers whose features a peer's sessions may want, as its last Hello said."""
+        return self._peers[peer].feature_layers
+
     def welcome_peers(self) -> list[PeerId]:
         """Peers that have said hello."""
         return [peer for peer, known in self._peers.items() if known.is_welcome]
@@ -84,4 +91,6 @@ class Peers:
         if wanted and served and wanted != served:
             text = f"tokenizer {wanted[:12]}, the target has {served[:12]}"
             return m.Fault(m.FaultCode.FINGERPRINT_MISMATCH, text)
-        return None
+        layers = hello.feature_layers
+        text = misfit(layers, target.hidden_size, target.layer_count) if layers else ""
+        return m.Fault(m.FaultCode.FINGERPRINT_MISMATCH, text) if text else None

@@ -34,8 +34,15 @@ class SessionTable:
     def __iter__(self) -> Iterator[VerifySession]:
         return iter(self._sessions.values())
 
-    def open(self, peer: PeerId, message: m.OpenSession) -> m.Fault | None:
+    def open(
+        self, peer: PeerId, message: m.OpenSession, feature_layers: tuple[int, ...] = ()
+    ) -> m.Fault | None:
         """Places a session; an older placement of it is forgotten, a newer one wins.
+
+        Args:
+            peer: Who owns it.
+            message: What was asked.
+            feature_layers: Layers that the peer's sessions may want features of.
 
         Returns:
             A refusal, or None.
@@ -47,7 +54,7 @@ class SessionTable:
         if known is not None:
             self.forget(known)
         try:
-            self._check_open(message)
+            self._check_open(message, feature_layers)
         except InvalidField as error:
             return fault_of(message, m.FaultCode.INVALID_ARGUMENT, str(error))
         problem = self._lack_of_room(message)
@@ -61,36 +68,36 @@ class SessionTable:
             ledger=RoundLedger(message.epoch),
             age=self._arrivals,
             token_ids=list(message.token_ids),
+            feature_layers=() if message.features_from is None else feature_layers,
+            next_feature_row=message.features_from or 0,
         )
         return None
 
-    def propose(
-        self, peer: PeerId, message: m.ProposeTree, now: float
-    ) -> m.Fault | m.Verdict | None:
+    def propose(self, peer: PeerId, message: m.ProposeTree, now: float) -> list[m.ToDraft]:
         """Makes a tree the pending one.
 
         Returns:
-            A refusal, the verdict that a repeated tree got before, or None.
+            A refusal, or what a repeated tree was answered with before, or nothing.
         """
         session = self._sessions.get(message.session_id)
         if session is None or session.peer != peer:
             text = "the session is not known here; open it anew"
-            return fault_of(message, m.FaultCode.SESSION_GONE, text)
+            return [fault_of(message, m.FaultCode.SESSION_GONE, text)]
         standing = session.ledger.standing(message)
-        if standing is Standing.REPEATED:
-            return session.ledger.last_verdict
+        if standing is Standing.REPEATED and session.ledger.last_verdict is not None:
+            return [*session.last_features, session.ledger.last_verdict]
         if standing is not Standing.NEW:
             self._counters.stale_messages += 1
-            return None
+            return []
         problem = self._tree_problem(session, message)
         if problem:
-            return fault_of(message, m.FaultCode.INVALID_TREE, problem)
+            return [fault_of(message, m.FaultCode.INVALID_TREE, problem)]
         session.ledger.accept(message)
         # A node at depth d yields the token d + 1 places behind the root: deeper ones are in vain.
         deepest = session.tokens_left(self._target.context_limit) - 1
         session.tree, session.kept_nodes = message.tree.truncated(deepest)
         session.waiting_since = now
-        return None
+        return []
 
     def close(self, peer: PeerId, message: m.CloseSession) -> None:
         """Forgets a session at its owner's word; anyone else's is counted as stale."""
@@ -110,7 +117,7 @@ class SessionTable:
         self._blocks.release(session.table)
         del self._sessions[session.opened.session_id]
 
-    def _check_open(self, message: m.OpenSession) -> None:
+    def _check_open(self, message: m.OpenSession, feature_layers: tuple[int, ...]) -> None:
         target, limits = self._target, message.limits
         check_token_ids("token_ids", message.token_ids, target.vocab_size)
         check_token_ids("limits.stop_token_ids", limits.stop_token_ids, target.vocab_size)
@@ -123,6 +130,8 @@ class SessionTable:
         emitted = len(message.token_ids) - message.prompt_length
         if emitted >= limits.max_new_tokens:
             raise InvalidField("limits.max_new_tokens", f"{emitted} tokens are committed already")
+        if message.features_from is not None and not feature_layers:
+            raise InvalidField("features_from", "the Hello of this peer named no feature layers")
 
     def _lack_of_room(self, message: m.OpenSession) -> str:
         """Why the session could never run to its end, or ""."""

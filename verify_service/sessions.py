@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from outrider.protocol.messages import OpenSession
+from outrider.protocol.messages import FeatureRows, OpenSession
 from outrider.protocol.session import RoundLedger, tokens_left
 from outrider.protocol.token_tree import TokenTree
 from verify_service.kv_blocks import BlockTable
@@ -23,6 +23,9 @@ class VerifySession:
         waiting_since: When the pending tree arrived, seconds.
         tree: The pending tree without nodes beyond the session's last token.
         kept_nodes: For each node of `tree` its index in the tree that was sent.
+        feature_layers: Layers of the features it wants, low to high; empty where it wants none.
+        next_feature_row: First row whose features have not been sent and are wanted.
+        last_features: What was sent with the last verdict, in case that is asked for again.
     """
 
     peer: bytes
@@ -35,6 +38,9 @@ class VerifySession:
     waiting_since: float = 0.0
     tree: TokenTree | None = None
     kept_nodes: list[int] = field(default_factory=list)
+    feature_layers: tuple[int, ...] = ()
+    next_feature_row: int = 0
+    last_features: list[FeatureRows] = field(default_factory=list)
 
     def tokens_left(self, context_limit: int) -> int:
         """Tokens the session may still commit."""

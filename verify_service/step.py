@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from outrider.protocol.decoding import Sampling
+from outrider.protocol.features import TensorType
 
 
 class NonFiniteLogits(Exception):
@@ -24,6 +25,8 @@ class Segment:
             are contiguous.
         tree_start: Row of the tree's root, or None for a chunk without a tree.
         sampling: How the session's tokens are drawn.
+        feature_layers: Layers whose hidden states may be asked for afterwards, low to high; empty
+            where none are.
     """
 
     token_ids: tuple[int, ...]
@@ -32,6 +35,7 @@ class Segment:
     slots: range | list[int]
     tree_start: int | None
     sampling: Sampling
+    feature_layers: tuple[int, ...] = ()
 
 
 class TargetTokens(Protocol):
@@ -48,11 +52,44 @@ class TargetTokens(Protocol):
         """Log-probability of `token_id` behind a node, before temperature and filters."""
 
 
+class FeatureBlock(NamedTuple):
+    """Features of some rows of one segment.
+
+    Args:
+        data: Row by row, little-endian.
+        row_size: Values of a row.
+        tensor_type: Element type.
+    """
+
+    data: bytes
+    row_size: int
+    tensor_type: TensorType
+
+
+class StepAnswers(Protocol):
+    """What the target gave in one step, in the order of its segments."""
+
+    @property
+    def tokens(self) -> Sequence[TargetTokens | None]:
+        """One per segment; None for those without a tree."""
+
+    def features_of(self, rows: Sequence[Sequence[int]]) -> list[FeatureBlock | None]:
+        """Copies features off the device, all of them at once.
+
+        Args:
+            rows: For each segment the rows of it whose features are wanted; none where it names no
+                feature layers.
+
+        Returns:
+            One per segment; None where no rows are wanted.
+        """
+
+
 class Target(Protocol):
     """Runs steps and keeps the rows: the torch executor, or a table in tests."""
 
-    def run(self, segments: Sequence[Segment]) -> list[TargetTokens | None]:
-        """One forward pass; answers in the order of `segments`, None for those without a tree."""
+    def run(self, segments: Sequence[Segment]) -> StepAnswers:
+        """One forward pass."""
 
     def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
         """Copies rows of all layers between slots, as if all were read before any is written."""

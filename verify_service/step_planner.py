@@ -101,11 +101,13 @@ def _segment(session: VerifySession, share: Share) -> Segment:
         token_ids += session.tree.token_ids
         # The root's parent, -1, becomes the last row of prefill, or -1 again where there is none.
         parents += [parent + prefill_rows for parent in session.tree.parents]
+    stop = start + len(token_ids)
     return Segment(
         token_ids=tuple(token_ids),
         parents=tuple(parents),
         cached_rows=start,
-        slots=session.table.slots(0, start + len(token_ids)),
+        slots=session.table.slots(0, stop),
         tree_start=prefill_rows if share.with_tree else None,
         sampling=session.opened.sampling,
+        feature_layers=session.feature_layers if session.next_feature_row < stop else (),
     )

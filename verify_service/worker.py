@@ -15,7 +15,7 @@ from outrider.telemetry.metrics import VerifyMetrics
 from verify_service.counters import Counters
 from verify_service.engine import Decided, Outgoing, VerifyEngine
 from verify_service.sessions import VerifySession
-from verify_service.step import Target, TargetTokens
+from verify_service.step import StepAnswers, Target
 from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
@@ -24,8 +24,6 @@ MAX_GRACE_S = 0.005  # see `_gather`
 GRACE_SHARE = 0.05
 
 logger = logging.getLogger(__name__)
-
-Answers = list[TargetTokens | None]
 
 
 class VerifyWorker:
@@ -133,7 +131,7 @@ class VerifyWorker:
         for session, segment in zip(step.sessions, step.segments, strict=True):
             self._run(Step([session], [segment]))
 
-    def _finish(self, step: Step, answers: Answers, started: float) -> None:
+    def _finish(self, step: Step, answers: StepAnswers, started: float) -> None:
         finished = self._engine.finish(step, answers, started, self._clock)
         self._metrics.step_seconds.observe(self._clock() - started)
         self._metrics.step_rows.observe(step.num_rows)

@@ -14,9 +14,10 @@ from outrider.protocol import messages as m
 from outrider.protocol.channel import MemoryHub
 from outrider.protocol.decoding import DecodeLimits, Sampling, Speculation
 from outrider.protocol.errors import OutriderError
+from outrider.protocol.features import FeatureLayout
 from outrider.protocol.sampling_noise import gumbel
 from outrider.protocol.session import DraftSession
-from tests.fakes.table_target import LogitsOf, TableTarget
+from tests.fakes.table_target import HIDDEN_SIZE, LAYER_COUNT, LogitsOf, TableTarget
 from verify_service.engine import VerifyEngine
 from verify_service.kv_blocks import KvBlocks
 from verify_service.step import Target
@@ -38,6 +39,8 @@ def identity(
         eos_token_ids=(EOS,),
         max_nodes=max_nodes,
         max_depth=16,
+        hidden_size=HIDDEN_SIZE,
+        layer_count=LAYER_COUNT,
     )
     # Rows cost next to nothing, so that trees are as large as they are allowed to be.
     return m.HelloAck(boot, target, LEASE_MS, m.CostTable((1, 64), (1000, 1001)))
@@ -54,6 +57,7 @@ class Conversation:
         token_budget: Rows of a step.
         drafters: Draft methods; `ngram` and `none` where None.
         make_target: Another target than the table, given the rows of the pool.
+        layout: Features that the drafters' heads read.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Conversation:
         token_budget: int = 64,
         drafters: Mapping[str, Drafter] | None = None,
         make_target: Callable[[int], Target] | None = None,
+        layout: FeatureLayout | None = None,
     ) -> None:
         self.now = 0.0
         self.hub = MemoryHub()
@@ -80,6 +85,7 @@ class Conversation:
             self.drafters,
             TreeLimits(max_nodes=16, max_depth=8, parallel_degree=4),
             failover_timeout_s=30.0,
+            layout=layout,
         )
         self.verify, self.target = self._new_verify()
         self.to_verify: Callable[[m.Message], int] = lambda message: 1  # copies to deliver

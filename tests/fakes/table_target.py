@@ -2,21 +2,26 @@
 
 Each "KV row" is the token that was written there, so the prefix a node sees is read back through
 the slots: a wrong slot, a wrong parent or a wrong compaction gives another prefix and so other
-tokens. That makes `==` on the output a test of the bookkeeping.
+tokens. That makes `==` on the output a test of the bookkeeping. The features of a row tell its
+token, its position, its layer and its prefix, so that those can be compared too.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from outrider.protocol.features import TensorType
 from outrider.protocol.sampling_noise import gumbel
-from verify_service.step import NonFiniteLogits, Segment, TargetTokens
+from verify_service.step import FeatureBlock, NonFiniteLogits, Segment, TargetTokens
 
 Prefix = tuple[int, ...]
 LogitsOf = Callable[[Prefix], Sequence[float]]
 
 EMPTY = -1
+HIDDEN_SIZE = 4  # see `table_features`
+LAYER_COUNT = 6
 
 
 class TableTarget:
@@ -32,15 +37,17 @@ class TableTarget:
         self.steps: list[int] = []
         self._logits_of = logits_of
 
-    def run(self, segments: Sequence[Segment]) -> list[TargetTokens | None]:
+    def run(self, segments: Sequence[Segment]) -> "TableAnswers":
         self.steps.append(sum(len(segment.token_ids) for segment in segments))
         for segment in segments:
             for row, token_id in enumerate(segment.token_ids):
                 self.rows[segment.slots[segment.cached_rows + row]] = token_id
-        return [
-            None if segment.tree_start is None else _Tokens(self._prefixes(segment), segment, self)
-            for segment in segments
+        prefixes = [self._prefixes(segment) for segment in segments]
+        tokens = [
+            None if segment.tree_start is None else _Tokens(its_prefixes, segment, self)
+            for segment, its_prefixes in zip(segments, prefixes, strict=True)
         ]
+        return TableAnswers(tokens, segments, prefixes)
 
     def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
         taken = [self.rows[source] for source in sources]
@@ -58,6 +65,34 @@ class TableTarget:
             before = cached if parent < 0 else prefixes[parent]
             prefixes.append((*before, segment.token_ids[row]))
         return prefixes
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswers:
+    """The `StepAnswers` of a table target."""
+
+    tokens: Sequence[TargetTokens | None]
+    segments: Sequence[Segment]
+    prefixes: Sequence[Sequence[Prefix]]
+
+    def features_of(self, rows: Sequence[Sequence[int]]) -> list[FeatureBlock | None]:
+        return [
+            self._block(place, its_rows) if its_rows else None
+            for place, its_rows in enumerate(rows)
+        ]
+
+    def _block(self, place: int, rows: Sequence[int]) -> FeatureBlock:
+        layers = self.segments[place].feature_layers
+        assert layers, "features that the segment did not ask for"
+        values = [table_features(self.prefixes[place][row], layers) for row in rows]
+        data = np.asarray(values, dtype="<f4").tobytes()
+        return FeatureBlock(data, len(layers) * HIDDEN_SIZE, TensorType.FLOAT32)
+
+
+def table_features(prefix: Prefix, layers: Sequence[int]) -> list[float]:
+    """Features of the last row of a prefix."""
+    digest = hash(prefix) % 9973
+    return [x for layer in layers for x in (prefix[-1], len(prefix) - 1, layer, digest)]
 
 
 class _Tokens:

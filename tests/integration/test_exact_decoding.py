@@ -10,8 +10,8 @@ import torch
 
 from outrider.protocol.decoding import Sampling
 from tests.fakes.conversation import Conversation, identity
+from tests.fakes.random_drafter import RandomDrafter
 from tests.unit.modeling.tiny_models import VOCAB, plain_model, target_model
-from tests.unit.test_conversation import RandomDrafter
 from verify_service.executor import TorchExecutor
 
 ACK = identity(vocab_size=VOCAB, max_nodes=24)

@@ -10,6 +10,7 @@ from zmq.auth import create_certificates
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import Received
+from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType
 from outrider.protocol.zmq_channel import (
     CurveKeys,
     UnsafeEndpoint,
@@ -90,6 +91,17 @@ def test_there_and_back(verify, dial):
     assert received.message == HELLO
     assert verify.send(received.peer, m.GoAway("bye"))
     assert [one.message for one in answer(draft)] == [m.GoAway("bye")]
+
+
+def test_the_largest_tensors_arrive_with_their_verdict(verify, dial):
+    draft = dial.draft(verify.endpoint)
+    draft.send(HELLO)
+    (received,) = arrived(verify)
+    tensor = bytes(range(256)) * (MAX_TENSOR_BYTES // 256)
+    rows = m.FeatureRows(bytes(16), 0, 0, 256, 4096, TensorType.FLOAT32, tensor)
+    verdict = m.Verdict(bytes(16), 0, 0, (), 5)
+    assert verify.send(received.peer, rows, rows, verdict)
+    assert [one.message for one in answer(draft)] == [rows, rows, verdict]
 
 
 def test_a_restarted_draft_worker_is_reached_and_the_dead_one_is_not(verify, dial):

@@ -8,22 +8,39 @@ from pathlib import Path
 
 import pytest
 
+from draft_service.drafters.drafter import Drafter
+from draft_service.drafters.ngram import NgramDrafter
 from draft_service.drafting import RoundDone
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import Sampling
 from tests.fakes.conversation import Conversation
+from tests.fakes.feature_drafter import LAYOUT
 from tests.fakes.table_target import markov_logits
 
 FOLDER = Path(__file__).parent
 
 
+class CuriousDrafter(NgramDrafter):
+    """N-grams that want the features of one session too, as a head would."""
+
+    row_count = 0
+
+    def features_from(self, session_id: bytes) -> int:  # type: ignore[override]
+        return self.row_count
+
+    def take_features(self, rows: m.FeatureRows) -> None:
+        self.row_count = rows.stop_row
+
+
 class Minutes:
     """A conversation that writes down what is said, heartbeats left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, drafter: Drafter | None = None) -> None:
         self.lines: list[str] = []
         self.lost: set[str] = set()
-        self.talk = Conversation(markov_logits(8, seed=3))
+        layout = None if drafter is None else LAYOUT
+        drafters = None if drafter is None else {"ngram": drafter}
+        self.talk = Conversation(markov_logits(8, seed=3), drafters=drafters, layout=layout)
         self.talk.to_verify = lambda message: self._note("draft  -> verify", message)
         self.talk.to_draft = lambda message: self._note("verify -> draft ", message)
 
@@ -49,20 +66,25 @@ class Minutes:
 def describe(message: m.Message) -> str:
     match message:
         case m.Hello():
-            return "Hello"
+            layers = " ".join(map(str, message.feature_layers))
+            return f"Hello features=[{layers}]" if layers else "Hello"
         case m.HelloAck():
             return f"HelloAck boot={message.boot_id.decode()[:1]}"
         case m.OpenSession():
             ids = " ".join(map(str, message.token_ids))
-            return (
-                f"OpenSession epoch={message.epoch} tokens=[{ids}] prompt={message.prompt_length}"
+            wish = (
+                "" if message.features_from is None else f" features from {message.features_from}"
             )
+            place = f"epoch={message.epoch} tokens=[{ids}] prompt={message.prompt_length}"
+            return f"OpenSession {place}{wish}"
         case m.ProposeTree():
             nodes = " ".join(
                 f"{token}<{parent}" if parent >= 0 else str(token)
                 for token, parent in zip(message.tree.token_ids, message.tree.parents, strict=True)
             )
             return f"ProposeTree epoch={message.epoch} round={message.round} [{nodes}]"
+        case m.FeatureRows():
+            return f"FeatureRows epoch={message.epoch} [{message.first_row}, {message.stop_row})"
         case m.Verdict():
             end = f" {message.finish_reason.name}" if message.finish_reason else ""
             path = " ".join(map(str, message.accepted_indices))
@@ -119,11 +141,30 @@ def a_cancelled_stream(minutes: Minutes) -> None:
     minutes.say(f"{minutes.talk.verify.blocks.in_use} KV blocks in use")
 
 
+def features(minutes: Minutes) -> None:
+    minutes.turns(2)
+    minutes.say("a method that wants features; each round brings those of its root and its path")
+    one = minutes.talk.open("s", [3, 6, 3, 6, 3], max_new_tokens=12, ignore_eos=True)
+    minutes.turns(3)
+    minutes.say("a verdict is lost with its features, and both are asked for again")
+    minutes.lose_next(m.FeatureRows)
+    minutes.lose_next(m.Verdict)
+    minutes.turns(1)
+    minutes.talk.verify.peers.hear(b"draft", m.Heartbeat(b"", 0), minutes.talk.now + 10)
+    minutes.talk.draft.fleet.links[0].heard(minutes.talk.now + 10)
+    minutes.talk.now += 10.1
+    minutes.turns(1)
+    minutes.say("features alone are lost: the session is placed anew, and only they are sent")
+    minutes.lose_next(m.FeatureRows)
+    minutes.turns(12)
+    minutes.say(f"committed: {minutes.talk.tokens(one)}")
+
+
 @pytest.mark.parametrize(
-    "scene", [a_stream, a_lost_verdict, a_restarted_verify_worker, a_cancelled_stream]
+    "scene", [a_stream, a_lost_verdict, a_restarted_verify_worker, a_cancelled_stream, features]
 )
 def test_what_was_said(scene):
-    minutes = Minutes()
+    minutes = Minutes(CuriousDrafter() if scene is features else None)
     scene(minutes)
     text = "\n".join(minutes.lines) + "\n"
     file = FOLDER / f"{scene.__name__}.txt"

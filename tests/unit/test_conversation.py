@@ -6,51 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draft_service.drafters.drafter import TreeBudget
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import FinishReason, Sampling, Speculation
 from outrider.protocol.errors import InternalFailure, InvalidField, NoCapacity, WorkerUnavailable
-from outrider.protocol.token_tree import TokenTree
 from tests.fakes.conversation import EOS, Conversation, identity, plain_tokens
+from tests.fakes.random_drafter import RandomDrafter
 from tests.fakes.table_target import hashed_logits, markov_logits
 
 SAMPLED = Sampling(temperature=1.0, seed=11)
-
-
-class RandomDrafter:
-    """Draws any legal tree at all, some of its nodes right by chance."""
-
-    def __init__(self, seed: int, vocab_size: int = 8) -> None:
-        self._random = random.Random(seed)
-        self._vocab_size = vocab_size
-        self._roots: dict[bytes, int] = {}
-
-    def open(self, session_id, token_ids):
-        self._roots[session_id] = token_ids[-1]
-
-    def draft(self, session_ids, budgets):
-        return [
-            self._tree(self._roots[one], budget)
-            for one, budget in zip(session_ids, budgets, strict=True)
-        ]
-
-    def commit(self, session_id, accepted_indices, token_ids):
-        self._roots[session_id] = token_ids[-1]
-
-    def close(self, session_id):
-        self._roots.pop(session_id, None)
-
-    def _tree(self, root: int, budget: TreeBudget) -> TokenTree:
-        token_ids, parents, depths = [root], [-1], [0]
-        for _ in range(self._random.randrange(budget.max_nodes)):
-            parent = self._random.randrange(len(token_ids))
-            token = self._random.randrange(self._vocab_size)
-            taken = {t for t, p in zip(token_ids, parents, strict=True) if p == parent}
-            if token not in taken and depths[parent] < budget.max_depth:
-                token_ids.append(token)
-                parents.append(parent)
-                depths.append(depths[parent] + 1)
-        return TokenTree(tuple(token_ids), tuple(parents))
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])

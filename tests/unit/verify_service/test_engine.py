@@ -1,12 +1,13 @@
 """Single rules of the verify engine; whole conversations are in tests/unit/test_conversation.py."""
 
+import numpy as np
 import pytest
 
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import DecodeLimits, Sampling
 from outrider.protocol.token_tree import TokenTree
 from tests.fakes.conversation import identity
-from tests.fakes.table_target import TableTarget, markov_logits
+from tests.fakes.table_target import LAYER_COUNT, TableTarget, markov_logits, table_features
 from verify_service.engine import VerifyEngine
 from verify_service.kv_blocks import KvBlocks
 from verify_service.step import Segment
@@ -58,6 +59,7 @@ def test_strangers_say_hello_first(engine):
         (m.Hello(b"b", protocol_version=99), m.FaultCode.VERSION),
         (m.Hello(b"b", vocab_size=9), m.FaultCode.FINGERPRINT_MISMATCH),
         (m.Hello(b"b", tokenizer_fingerprint="other"), m.FaultCode.FINGERPRINT_MISMATCH),
+        (m.Hello(b"b", feature_layers=(2, LAYER_COUNT + 1)), m.FaultCode.FINGERPRINT_MISMATCH),
     ],
 )
 def test_another_model_or_protocol_is_refused_in_words(engine, hello, code):
@@ -193,3 +195,123 @@ def test_a_failed_step_ends_its_sessions_with_words(engine):
     fault = only_fault(engine.abandon(step, "out of memory"))
     assert (fault.code, fault.message) == (m.FaultCode.INTERNAL, "out of memory")
     assert engine.blocks.in_use == 0
+
+
+# ---- features
+
+CHAIN = TokenTree.chain([3, 0, 1, 2, 3])
+
+
+def greet(engine: VerifyEngine, peer: bytes, *layers: int) -> None:
+    hello = m.Hello(b"boot", feature_layers=layers)
+    assert engine.handle(peer, hello, 0.0) == [(peer, engine.identity)]
+
+
+def values(rows: m.FeatureRows) -> list[list[float]]:
+    return np.frombuffer(rows.data, "<f4").reshape(rows.row_count, rows.row_size).tolist()
+
+
+def test_features_come_in_front_of_the_verdict_up_to_the_last_accepted_row(engine):
+    greet(engine, PEER, 1, -1)
+    engine.handle(PEER, open_session(features_from=1), 0.0)
+    engine.handle(PEER, propose(tree=CHAIN), 0.0)
+    rows, verdict = run(engine, TableTarget(256, lambda prefix: [*[0] * 7, 1]))
+    assert isinstance(rows, m.FeatureRows)
+    assert verdict == m.Verdict(ID, 0, 0, (), 7, None, (), 1_000_000, 500_000, 7)
+    assert (rows.session_id, rows.epoch, rows.first_row, rows.row_count) == (ID, 0, 1, 2)
+    assert values(rows) == [table_features((1, 2), (1, -1)), table_features((1, 2, 3), (1, -1))]
+
+
+def test_accepted_rows_travel_and_rejected_ones_do_not(engine):
+    greet(engine, PEER, 2)
+    engine.handle(PEER, open_session(features_from=2), 0.0)
+    tree = TokenTree((3, 5, 0, 6, 1, 7), (-1, 0, 0, 1, 2, 4))
+    engine.handle(PEER, propose(tree=tree), 0.0)
+    # The token that follows is always the next number, beginning again with 0 after 3.
+    rows, verdict = run(engine, TableTarget(256, lambda prefix: np.eye(8)[(prefix[-1] + 1) % 4]))
+    assert isinstance(rows, m.FeatureRows)
+    assert isinstance(verdict, m.Verdict)
+    assert verdict.accepted_indices == (2, 4)
+    expected = [(1, 2, 3), (1, 2, 3, 0), (1, 2, 3, 0, 1)]
+    assert values(rows) == [table_features(prefix, (2,)) for prefix in expected]
+
+
+def test_a_repeated_tree_gets_its_features_again(engine):
+    greet(engine, PEER, 1)
+    target = TableTarget(256, markov_logits(8, 1))
+    engine.handle(PEER, open_session(features_from=0), 0.0)
+    engine.handle(PEER, propose(), 0.0)
+    rows, verdict = run(engine, target)
+    assert isinstance(rows, m.FeatureRows)
+    assert engine.handle(PEER, propose(), 0.0) == [(PEER, rows), (PEER, verdict)]
+    assert run(engine, target) == []
+    assert isinstance(verdict, m.Verdict)
+    second = propose(round=1, tree=TokenTree.root_only(verdict.bonus_token or 0))
+    engine.handle(PEER, second, 0.0)
+    answer = run(engine, target)
+    assert [type(one) for one in answer] == [m.FeatureRows, m.Verdict]
+    assert [one for _, one in engine.handle(PEER, second, 0.0)] == answer, "its own and no others"
+
+
+def test_the_last_round_brings_no_features(engine):
+    greet(engine, PEER, 1)
+    engine.handle(PEER, open_session(features_from=0, max_new_tokens=1), 0.0)
+    engine.handle(PEER, propose(), 0.0)
+    (verdict,) = run(engine, TableTarget(256, markov_logits(8, 1)))
+    assert isinstance(verdict, m.Verdict)
+    assert verdict.finish_reason is not None
+
+
+def test_prefill_brings_its_features_as_it_runs():
+    engine = VerifyEngine(identity(), KvBlocks(64, 4), token_budget=4)
+    greet(engine, PEER, 1)
+    engine.handle(PEER, open_session(token_ids=(1, 2, 3, 4, 5, 6, 1, 2, 3), features_from=2), 0.0)
+    engine.handle(PEER, propose(), 0.0)
+    sent = run(engine, TableTarget(256, markov_logits(8, 1)))
+    rows = [one for one in sent if isinstance(one, m.FeatureRows)]
+    assert [(one.first_row, one.row_count) for one in rows] == [(2, 2), (4, 4), (8, 1)]
+    assert [type(one) for one in sent] == [*[m.FeatureRows] * 3, m.Verdict]
+
+
+def test_each_peer_gets_the_layers_it_named(engine):
+    greet(engine, PEER, 1, 3)
+    greet(engine, OTHER, 3, 5, -1)
+    target = TableTarget(256, markov_logits(8, 1))
+    layers = {ID: (1, 3), b"t" * 16: (3, 5, -1)}
+    for peer, session_id in zip((PEER, OTHER), layers, strict=True):
+        limits = DecodeLimits(9, ignore_eos=True)
+        opened = m.OpenSession(session_id, 0, (1, 3), 2, Sampling(), limits, features_from=0)
+        engine.handle(peer, opened, 0.0)
+        engine.handle(peer, m.ProposeTree(session_id, 0, 0, TokenTree.root_only(3)), 0.0)
+    step = engine.plan()
+    assert step is not None
+    finished = engine.finish(step, target.run(step.segments), 0.0, lambda: 0.0)
+    rows = [(peer, one) for peer, one in finished.outgoing if isinstance(one, m.FeatureRows)]
+    assert [peer for peer, _ in rows] == [PEER, OTHER]
+    for _, one in rows:
+        wanted = layers[one.session_id]
+        assert values(one) == [table_features((1,), wanted), table_features((1, 3), wanted)]
+
+
+def test_features_that_the_hello_did_not_name_are_refused(engine):
+    fault = only_fault(engine.handle(PEER, open_session(features_from=0), 0.0))
+    assert fault.code is m.FaultCode.INVALID_ARGUMENT
+    assert fault.message.startswith("features_from: ")
+
+
+def test_a_session_that_wants_none_names_no_layers(engine):
+    greet(engine, PEER, 1)
+    engine.handle(PEER, open_session(), 0.0)
+    engine.handle(PEER, propose(), 0.0)
+    step = engine.plan()
+    assert step is not None
+    assert step.segments[0].feature_layers == ()
+
+
+def test_nan_logits_send_no_features(engine):
+    greet(engine, PEER, 1)
+    engine.handle(PEER, open_session(features_from=0), 0.0)
+    engine.handle(PEER, propose(), 0.0)
+    (fault,) = run(engine, TableTarget(256, lambda prefix: [float("nan")] * 8))
+    assert isinstance(fault, m.Fault)
+    assert fault.code is m.FaultCode.NON_FINITE_LOGITS

@@ -1,8 +1,10 @@
 """The verify loop over an in-memory channel: whoever breaks alone ends alone."""
 
+from dataclasses import replace
+
 from outrider.protocol import messages as m
 from outrider.protocol.channel import MemoryHub
-from outrider.protocol.codec import encode
+from outrider.protocol.codec import decode, encode
 from outrider.protocol.decoding import DecodeLimits, Sampling
 from outrider.protocol.token_tree import TokenTree
 from outrider.telemetry.metrics import VerifyMetrics
@@ -88,6 +90,20 @@ def test_a_failed_step_is_run_apart_and_only_the_culprit_ends():
     assert "RuntimeError" in faults[0].message
     assert "kernel error" not in faults[0].message, "details stay in the log"
     assert len(stage.engine.sessions) == 2
+
+
+def test_features_and_their_verdict_are_one_arrival():
+    stage = Stage()
+    opened, tree = start(b"a", 2)
+    stage.link.send(m.Hello(b"boot", feature_layers=(1, 3)), replace(opened, features_from=0), tree)
+    stage.worker.turn()
+    arrivals = [decode(frames) for frames in stage.link.arrived]
+    with_features = [
+        [type(one) for one in arrival]
+        for arrival in arrivals
+        if any(isinstance(one, m.FeatureRows) for one in arrival)
+    ]
+    assert with_features == [[m.FeatureRows, m.Verdict]]
 
 
 def test_metrics_tell_what_happened():

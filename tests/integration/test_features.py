@@ -1,0 +1,74 @@
+"""Features that reach a drafter are the hidden states of the target run over the plain text.
+
+Both workers and their codec run over an in-memory channel; the target is a tiny random network.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.protocol.decoding import Sampling
+from outrider.protocol.features import FINAL_NORM, FeatureLayout
+from outrider.protocol.messages import FeatureRows
+from tests.fakes.conversation import Conversation, identity
+from tests.fakes.random_drafter import RandomDrafter
+from tests.unit.modeling.tiny_models import VOCAB, plain_model, target_model
+from verify_service.executor import TorchExecutor
+
+HIDDEN_SIZE, LAYER_COUNT = 32, 2
+LAYOUT = FeatureLayout((0, 1, FINAL_NORM), HIDDEN_SIZE)
+SAMPLED = Sampling(1.0, seed=7)
+PROMPTS = [[5, 9, 2], [5, 9, 2, 40, 8, 8, 31], [17]]
+
+
+class Keeper(RandomDrafter):
+    """Keeps all features."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, VOCAB)
+        self.taken: defaultdict[bytes, list[np.ndarray]] = defaultdict(list)
+
+    def features_from(self, session_id: bytes) -> int:
+        return sum(map(len, self.taken[session_id]))
+
+    def take_features(self, rows: FeatureRows) -> None:
+        values = np.frombuffer(rows.data, "<f4").reshape(rows.row_count, rows.row_size)
+        self.taken[rows.session_id].append(values)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2-softcap"])
+def test_features_are_the_targets_hidden_states(family):
+    """B42: three layers wide, over split workers, with prefill, trees and preemption."""
+    keeper = Keeper(5)
+    ack = identity(vocab_size=VOCAB, max_nodes=8)
+    target = replace(ack.target, hidden_size=HIDDEN_SIZE, layer_count=LAYER_COUNT)
+    talk = Conversation(
+        lambda prefix: [],
+        ack=replace(ack, target=target),
+        drafters={"head": keeper},
+        make_target=lambda rows: TorchExecutor(target_model(family, slots=rows)),
+        layout=LAYOUT,
+        block_size=1,
+        block_count=50,
+        token_budget=7,
+    )
+    talk.greet()
+    ids = [
+        talk.open(f"s{i}", prompt, method="head", sampling=SAMPLED, max_new_tokens=20)
+        for i, prompt in enumerate(PROMPTS)
+    ]
+    talk.run()
+    assert not talk.errors
+    assert talk.verify.counters.preemptions > 0
+    plain = plain_model(family)
+    for one, prompt in zip(ids, PROMPTS, strict=True):
+        text = prompt + talk.tokens(one)
+        taken = np.concatenate(keeper.taken[one])
+        assert len(taken) == len(text) - len(talk.rounds[one][-1].token_ids) - 1
+        with torch.inference_mode():
+            states = plain(torch.tensor([text]), output_hidden_states=True).hidden_states
+        expected = torch.cat([states[layer][0, : len(taken)] for layer in LAYOUT.feature_layers], 1)
+        torch.testing.assert_close(torch.tensor(taken), expected, atol=2e-4, rtol=2e-4)
