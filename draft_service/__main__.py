@@ -10,10 +10,8 @@ from contextlib import suppress
 import grpc
 import zmq
 
-from draft_service.drafters.drafter import Drafter
-from draft_service.drafters.ngram import NgramDrafter
-from draft_service.drafters.none import NoDrafter
 from draft_service.engine import DraftEngine, TreeLimits
+from draft_service.methods import Methods, make_methods
 from draft_service.servicer import DraftingServicer
 from draft_service.settings import DraftSettings
 from draft_service.streams import Streams
@@ -67,8 +65,9 @@ async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
         _start_metrics(settings, metrics)
     streams = Streams(asyncio.get_running_loop())
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    worker = _worker(settings, context, metrics, streams)
-    server = _server(settings, DraftingServicer(worker, streams, settings))
+    methods = make_methods(settings, metrics)
+    worker = _worker(settings, context, metrics, streams, methods)
+    server = _server(settings, DraftingServicer(worker, streams, methods))
     worker.start()
     await server.start()
     logger.info("ready: gRPC on %s:%d", settings.grpc_host, settings.grpc_port)
@@ -88,18 +87,23 @@ def _worker(
     context: "zmq.Context[zmq.Socket[bytes]]",
     metrics: DraftMetrics,
     streams: Streams,
+    methods: Methods,
 ) -> DraftWorker:
     keys = _keys(settings)
-    drafters: dict[str, Drafter] = {"ngram": NgramDrafter(), "none": NoDrafter()}
+    layout = methods.layout
     engine = DraftEngine(
-        hello=m.Hello(boot_id=os.urandom(m.ID_BYTES)),
+        hello=m.Hello(
+            boot_id=os.urandom(m.ID_BYTES),
+            feature_layers=layout.feature_layers if layout is not None else (),
+        ),
         links=[VerifyLink(settings.verify_timeout_s) for _ in settings.endpoints],
-        drafters=drafters,
+        drafters=methods.drafters,
         limits=TreeLimits(settings.max_nodes, settings.max_depth, settings.parallel_degree),
         failover_timeout_s=settings.failover_timeout_s,
+        layout=layout,
     )
     channels = [ZmqDraftChannel(context, endpoint, keys) for endpoint in settings.endpoints]
-    return DraftWorker(engine, drafters, context, channels, metrics, streams.deliver)
+    return DraftWorker(engine, methods.drafters, context, channels, metrics, streams.deliver)
 
 
 def _server(settings: DraftSettings, servicer: DraftingServicer) -> grpc.aio.Server:

@@ -1,13 +1,12 @@
 """DraftingService over gRPC: translates, and nothing else."""
 
-from collections.abc import Sequence
 from contextlib import aclosing
 
 import grpc
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from draft_service.drafting import Drafting, RoundDone, Totals
-from draft_service.settings import METHODS, DraftSettings
+from draft_service.methods import Methods
 from draft_service.spans import record_round
 from draft_service.streams import Streams
 from draft_service.worker import DraftWorker
@@ -32,13 +31,13 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
     Args:
         worker: Runs the streams.
         streams: Brings their events here.
-        settings: Default method and tree limits.
+        methods: What requests may choose from.
     """
 
-    def __init__(self, worker: DraftWorker, streams: Streams, settings: DraftSettings) -> None:
+    def __init__(self, worker: DraftWorker, streams: Streams, methods: Methods) -> None:
         self._worker = worker
         self._streams = streams
-        self._settings = settings
+        self._methods = methods
 
     async def Draft(  # type: ignore[override]  # the stub knows generators only
         self, request: drafting_pb2.DraftRequest, context: Context
@@ -50,7 +49,7 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         """
         span = start_span_under(_traceparent(context), "outrider.draft", SpanKind.SERVER)
         try:
-            drafting = _drafting(request, self._settings.default_method, traceparent(span))
+            drafting = _drafting(request, self._methods, traceparent(span))
             span.set_attribute(attributes.SESSION_ID, short_id(request.session_id))
             span.set_attribute(attributes.METHOD, drafting.method)
             async with aclosing(self._streams.run(self._worker, drafting)) as rounds:
@@ -79,8 +78,8 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
             context_limit=target.context_limit,
             vocab_size=target.vocab_size,
             eos_token_ids=target.eos_token_ids,
-            methods=METHODS,
-            default_method=self._settings.default_method,
+            methods=list(self._methods.drafters),
+            default_method=self._methods.default,
             max_nodes=target.max_nodes,
             max_depth=target.max_depth,
             sessions=self._worker.session_count,
@@ -92,7 +91,7 @@ def _traceparent(context: Context) -> str:
     return next((str(value) for key, value in metadata if key == "traceparent"), "")
 
 
-def _drafting(request: drafting_pb2.DraftRequest, default_method: str, trace: str) -> Drafting:
+def _drafting(request: drafting_pb2.DraftRequest, methods: Methods, trace: str) -> Drafting:
     """Reads and checks a request.
 
     Raises:
@@ -113,20 +112,8 @@ def _drafting(request: drafting_pb2.DraftRequest, default_method: str, trace: st
         wants_log_probs=request.logprobs,
         traceparent=trace,
     )
-    return Drafting(session, speculation, _method(speculation, default_method))
-
-
-def _method(speculation: Speculation, default_method: str) -> str:
-    if speculation.disabled:
-        return "none"
-    method = speculation.method or default_method
-    if method not in METHODS:
-        raise InvalidField("speculation.method", f"must be one of {_listed(METHODS)}, got {method}")
-    return method
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+    method = "none" if speculation.disabled else methods.chosen(speculation.method)
+    return Drafting(session, speculation, method)
 
 
 def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse:

@@ -1,15 +1,17 @@
 """Settings of a draft worker."""
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from draft_service.tree_shape import StaticShape
 from outrider.protocol.zmq_channel import UnsafeEndpoint, check_endpoint
 from outrider.settings import Settings, check_loopback
 from outrider.telemetry.logging import check_level
 
-METHODS = ("ngram", "none")
+METHODS = ("hybrid", "eagle3", "eagle1", "ngram", "none")  # those with a head come first
+WITHOUT_HEAD = ("ngram", "none")
 
 
 class DraftSettings(Settings):
@@ -26,8 +28,28 @@ class DraftSettings(Settings):
     grpc_port: int = Field(50052, description="port for the gateway", ge=1, le=65535)
     metrics_host: str = Field("127.0.0.1", description="host of /metrics; loopback only")
     metrics_port: int = Field(9101, description="port of /metrics; 0: none", ge=0, le=65535)
+    head: str = Field("", description="folder of a draft head; empty: none is loaded")
+    target: str = Field(
+        "embedded", description="folder of the target that the head was made for, or 'embedded'"
+    )
+    head_dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="the head's weights; auto: as stored, float32 on a CPU without bf16"
+    )
+    device: str = Field("auto", description="where the head runs: cpu, cuda, cuda:N or auto")
+    threads: int = Field(0, description="torch threads on a CPU; 0: one per core", ge=0, le=1024)
+    draft_cache_mib: int = Field(256, description="memory of the head's own KV rows, MiB", ge=1)
+    coupled_sampling: bool = Field(
+        True, description="at temperatures above 0, guess with the noise that decides"
+    )
+    static_tree: str = Field(
+        "",
+        description="fixed tree of the method that uses the head alone, as paths of places among "
+        "siblings, such as '0 1 0.0 0.1 0.0.0'; empty: trees grow by their scores",
+    )
     default_method: str = Field(
-        "ngram", description="draft method of requests that name none: " + " or ".join(METHODS)
+        "",
+        description=f"draft method of requests that name none: {', '.join(METHODS)}; empty: "
+        "hybrid with a head, else ngram",
     )
     max_nodes: int = Field(16, description="most nodes of a tree, root included", ge=1, le=1024)
     max_depth: int = Field(10, description="most drafted tokens on one path", ge=1, le=64)
@@ -60,14 +82,28 @@ class DraftSettings(Settings):
     @field_validator("default_method")
     @classmethod
     def _known_method(cls, method: str) -> str:
-        if method not in METHODS:
+        if method and method not in METHODS:
             raise ValueError(f"must be one of {', '.join(METHODS)}")
         return method
+
+    @field_validator("static_tree")
+    @classmethod
+    def _paths_are_a_tree(cls, paths: str) -> str:
+        StaticShape.parsed(paths)
+        return paths
 
     @field_validator("log_level")
     @classmethod
     def _known_level(cls, level: str) -> str:
         return check_level(level)
+
+    @model_validator(mode="after")
+    def _method_has_its_head(self) -> Self:
+        if self.default_method not in ("", *WITHOUT_HEAD) and not self.head:
+            raise ValueError(f"default_method {self.default_method} needs a head; set --head")
+        if self.static_tree and not self.head:
+            raise ValueError("static_tree needs a head; set --head")
+        return self
 
     @model_validator(mode="after")
     def _endpoints_are_safe(self) -> Self:

@@ -1,13 +1,37 @@
 """How many nodes a tree should have: the size that commits the most tokens per unit of time."""
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from outrider.protocol.messages import CostTable
+
+
+class TreeSize(NamedTuple):
+    """A choice of size.
+
+    Args:
+        node_count: Drafted nodes to keep.
+        speed: Expected tokens per microsecond with them.
+    """
+
+    node_count: int
+    speed: float
 
 
 def best_node_count(
     survival_probs: Sequence[float], cost_table: CostTable, other_rows: int = 0
 ) -> int:
+    """Chooses how many drafted nodes to keep; arguments and result are those of `best_size`."""
+    return best_size(survival_probs, cost_table, other_rows).node_count
+
+
+def best_size(
+    survival_probs: Sequence[float],
+    cost_table: CostTable,
+    other_rows: int = 0,
+    draft_micros: float = 0.0,
+) -> TreeSize:
     """Chooses how many drafted nodes to keep.
 
     Args:
@@ -15,15 +39,23 @@ def best_node_count(
         cost_table: Time of a forward pass by its rows.
         other_rows: Rows that other sessions bring to the same pass. Each counts as one committed
             token: an overestimate, so that a loaded worker is given smaller trees.
+        draft_micros: Time that drafting has taken already, whatever the size.
 
     Returns:
         Drafted nodes to keep, 0 (plain decoding) to `num_drafted`. Of equal sizes the smaller.
     """
-    best_count, expected = 0, 1.0 + other_rows
-    best_speed = expected / cost_table.micros_at(other_rows + 1)
+    micros = _micros(cost_table, other_rows + 1, len(survival_probs) + 1)
+    expected = 1.0 + other_rows
+    best = TreeSize(0, expected / (draft_micros + micros[0]))
     for count, survival in enumerate(survival_probs, start=1):
         expected += survival
-        speed = expected / cost_table.micros_at(other_rows + 1 + count)
-        if speed > best_speed:
-            best_count, best_speed = count, speed
-    return best_count
+        speed = expected / (draft_micros + micros[count])
+        if speed > best.speed:
+            best = TreeSize(count, speed)
+    return best
+
+
+@lru_cache(maxsize=4096)
+def _micros(cost_table: CostTable, first_rows: int, count: int) -> tuple[float, ...]:
+    """Times of `first_rows` rows and more; asked for again and again while a tree grows."""
+    return tuple(cost_table.micros_at(first_rows + extra) for extra in range(count))

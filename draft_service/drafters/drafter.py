@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from outrider.protocol.messages import CostTable
+from outrider.protocol.decoding import Sampling
+from outrider.protocol.messages import CostTable, FeatureRows
 from outrider.protocol.token_tree import TokenTree
 
 
@@ -30,8 +31,14 @@ class TreeBudget:
 class Drafter(Protocol):
     """A draft method. Sessions are told apart by their id; trees are built for many at once."""
 
-    def open(self, session_id: bytes, token_ids: Sequence[int]) -> None:
-        """Takes a session with its prompt and committed tokens."""
+    def open(self, session_id: bytes, token_ids: Sequence[int], sampling: Sampling) -> None:
+        """Takes a session with its prompt and committed tokens, and how its tokens are drawn."""
+
+    def features_from(self, session_id: bytes) -> int | None:
+        """First committed row whose features are wanted; None where none are, or no longer."""
+
+    def take_features(self, rows: FeatureRows) -> None:
+        """Takes features of committed rows; those of a round come before its `commit`."""
 
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """One tree per session, each rooted in its last committed token."""

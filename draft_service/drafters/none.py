@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from draft_service.drafters.drafter import TreeBudget
+from outrider.protocol.decoding import Sampling
+from outrider.protocol.messages import FeatureRows
 from outrider.protocol.token_tree import TokenTree
 
 
@@ -12,9 +14,15 @@ class NoDrafter:
     def __init__(self) -> None:
         self._roots: dict[bytes, int] = {}
 
-    def open(self, session_id: bytes, token_ids: Sequence[int]) -> None:
+    def open(self, session_id: bytes, token_ids: Sequence[int], sampling: Sampling) -> None:
         """As `Drafter.open`."""
         self._roots[session_id] = token_ids[-1]
+
+    def features_from(self, session_id: bytes) -> None:
+        """As `Drafter.features_from`: none are wanted."""
+
+    def take_features(self, rows: FeatureRows) -> None:
+        """As `Drafter.take_features`; never asked for."""
 
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""

@@ -31,6 +31,7 @@ class ServiceOptions:
         http_port: Public HTTP port.
         dtype: Of the target; "" leaves it to the verify worker.
         draft_method: "" leaves it to the draft worker.
+        head: Folder of a draft head made for the target; None: none.
     """
 
     model: Path
@@ -38,6 +39,7 @@ class ServiceOptions:
     http_port: int = 8080
     dtype: str = ""
     draft_method: str = ""
+    head: Path | None = None
 
 
 def plan_services(
@@ -73,6 +75,8 @@ def plan_services(
         verify_flags["--dtype"] = options.dtype
     if options.draft_method:
         draft_flags["--default-method"] = options.draft_method
+    if options.head is not None:
+        draft_flags |= {"--head": str(options.head), "--target": str(options.model)}
     gateway_flags = {
         "--model": str(options.model),
         "--draft-address": f"{_bracketed(draft_host)}:{draft_port}",

@@ -119,6 +119,12 @@ class DraftMetrics:
             "Messages dropped because of an old epoch or round.",
             registry=self.registry,
         )
+        self.dropped_heads = Counter(
+            "outrider_dropped_heads_total",
+            "Sessions that went on without their draft head, by the reason.",
+            ["reason"],
+            registry=self.registry,
+        )
 
 
 class VerifyMetrics:

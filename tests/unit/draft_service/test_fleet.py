@@ -3,7 +3,9 @@ import pytest
 from draft_service.fleet import Outbox, VerifyFleet
 from draft_service.verify_link import LinkState, VerifyLink
 from outrider.protocol import messages as m
+from outrider.protocol.features import FINAL_NORM, FeatureLayout
 from tests.fakes.conversation import identity
+from tests.fakes.table_target import HIDDEN_SIZE, LAYER_COUNT
 
 HELLO = m.Hello(b"d" * 16)
 
@@ -79,3 +81,29 @@ def test_silence_is_noticed_and_any_message_is_a_sign_of_life(fleet):
     assert fleet.tick(19.0) == []
     assert fleet.tick(20.0) == [0]
     assert fleet.target is None
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        (FeatureLayout((1, LAYER_COUNT, FINAL_NORM), HIDDEN_SIZE), ""),
+        (FeatureLayout((1, LAYER_COUNT + 1), HIDDEN_SIZE), "layer 7, the target has 6 layers"),
+        (FeatureLayout((1,), HIDDEN_SIZE + 1), "5 values a layer, the target has 4"),
+    ],
+)
+def test_a_target_that_the_head_does_not_fit_is_refused_in_words(outbox, layout, words):
+    fleet = VerifyFleet(HELLO, [VerifyLink(10.0)], outbox, layout)
+    assert fleet.handle(0, identity(), 0.0)
+    assert fleet.links[0].is_ready is not bool(words)
+    if words:
+        assert words in fleet.problem()
+        assert "the draft head does not fit table" in fleet.problem()
+        assert fleet.target is None
+
+
+def test_a_target_that_gives_no_features_does_not_do_for_a_head(outbox):
+    fleet = VerifyFleet(HELLO, [VerifyLink(10.0)], outbox, FeatureLayout((1,), 4))
+    ack = identity()
+    silent = m.TargetDescription("old", "ff", "", 8, 64, (), 4, 4)
+    fleet.handle(0, m.HelloAck(ack.boot_id, silent, 5000, ack.cost_table), 0.0)
+    assert "gives none" in fleet.problem()

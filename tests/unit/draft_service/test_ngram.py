@@ -9,6 +9,7 @@ from draft_service.drafters.drafter import TreeBudget
 from draft_service.drafters.ngram import NgramDrafter
 from draft_service.drafters.none import NoDrafter
 from draft_service.drafters.suffix_index import MAX_MATCH, Occurrence, SuffixIndex
+from outrider.protocol.decoding import Sampling
 from outrider.protocol.messages import CostTable
 from outrider.protocol.token_tree import TokenTree
 
@@ -24,7 +25,7 @@ def budget(**options) -> TreeBudget:
 
 def draft(token_ids: list[int], **options) -> TokenTree:
     drafter = NgramDrafter()
-    drafter.open(A, token_ids)
+    drafter.open(A, token_ids, Sampling())
     return drafter.draft([A], [budget(**options)])[0]
 
 
@@ -93,7 +94,7 @@ def test_guesses_that_fail_are_given_up_and_come_back_when_they_would_pay():
     """Guesses that are not sent are still judged, so the way back is open."""
     table = CostTable((1, 2, 8), (1000, 1300, 3000))
     drafter, rng = NgramDrafter(), random.Random(1)
-    drafter.open(A, [1, 2, 3] * 8)
+    drafter.open(A, [1, 2, 3] * 8, Sampling())
     sizes = []
     for is_regular in [False] * 100 + [True] * 120:
         (tree,) = drafter.draft([A], [budget(cost_table=table)])
@@ -107,8 +108,8 @@ def test_guesses_that_fail_are_given_up_and_come_back_when_they_would_pay():
 
 def test_sessions_are_apart():
     drafter = NgramDrafter()
-    drafter.open(A, [1, 2, 1])
-    drafter.open(b"b", [1, 5, 1])
+    drafter.open(A, [1, 2, 1], Sampling())
+    drafter.open(b"b", [1, 5, 1], Sampling())
     first, second = drafter.draft([A, b"b"], [budget()] * 2)
     assert set(first.children()[0]) == {2}
     assert set(second.children()[0]) == {5}
@@ -120,7 +121,7 @@ def test_sessions_are_apart():
 
 def test_no_drafter_proposes_the_last_token_alone():
     drafter = NoDrafter()
-    drafter.open(A, [1, 2])
+    drafter.open(A, [1, 2], Sampling())
     assert drafter.draft([A], [budget()]) == [TokenTree.root_only(2)]
     drafter.commit(A, (), [5, 6])
     assert drafter.draft([A], [budget()]) == [TokenTree.root_only(6)]
@@ -143,9 +144,9 @@ def test_places_that_agree_make_a_guess_likelier_once_that_was_learnt():
     drafter = NgramDrafter()
     for turn in range(30):
         session = turn.to_bytes(16, "big")
-        drafter.open(session, [1, 2, 9, 1, 2, 8, 1, 2, 7, 1, 3, 6, 1])
+        drafter.open(session, [1, 2, 9, 1, 2, 8, 1, 2, 7, 1, 3, 6, 1], Sampling())
         drafter.draft([session], [budget()])
         drafter.commit(session, (), [2])
-    drafter.open(A, [5, 7, 9, 5, 7, 1, 5, 7, 2, 5, 6, 8, 5])
+    drafter.open(A, [5, 7, 9, 5, 7, 1, 5, 7, 2, 5, 6, 8, 5], Sampling())
     (tree,) = drafter.draft([A], [budget(max_nodes=2, parallel_degree=1)])
     assert tree.token_ids == (5, 7)

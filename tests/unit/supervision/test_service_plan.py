@@ -56,6 +56,12 @@ def test_choices_reach_the_service_that_makes_them() -> None:
     flags = _flags(ServiceOptions(Path("m"), dtype="float32", draft_method="none"))
     assert flags["verify"]["--dtype"] == "float32"
     assert flags["draft"]["--default-method"] == "none"
+    assert "--head" not in flags["draft"]
+
+
+def test_a_head_comes_with_the_target_it_was_made_for() -> None:
+    flags = _flags(ServiceOptions(Path("m"), head=Path("h")))
+    assert (flags["draft"]["--head"], flags["draft"]["--target"]) == ("h", "m")
 
 
 def test_ports_of_the_environment_are_kept() -> None:

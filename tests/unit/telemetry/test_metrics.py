@@ -39,6 +39,7 @@ def test_a_draft_worker_exports_exactly_these_series() -> None:
     metrics = DraftMetrics()
     metrics.accepted_tokens_per_depth.labels(depth=1).inc()
     metrics.round_seconds.labels(part="wire").inc(0.001)
+    metrics.dropped_heads.labels(reason="late").inc()
     assert _sample_names(metrics.registry) == {
         "outrider_rounds_total",
         "outrider_drafted_tokens_total",
@@ -49,6 +50,7 @@ def test_a_draft_worker_exports_exactly_these_series() -> None:
         *_histogram("outrider_tokens_per_round"),
         "outrider_sessions",
         "outrider_stale_messages_total",
+        "outrider_dropped_heads_total",
     }
 
 
