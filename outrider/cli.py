@@ -83,11 +83,15 @@ def up(
     pull: Annotated[
         bool, typer.Option(help="Fetch the embedded model where it is missing.")
     ] = True,
+    head: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a draft head made for the target.", exists=True),
+    ] = None,
 ) -> None:
     """Run gateway, draft and verify worker on this machine; Ctrl-C stops them."""
     from outrider.supervision.up import run_up  # noqa: PLC0415  the others start faster without it
 
-    options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method)
+    options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method, head)
     raise typer.Exit(run_up(model, options, pull, os.environ))
 
 
@@ -131,6 +135,40 @@ def pull(
     typer.echo(f"{folder}" if done else f"{folder} is complete")
 
 
+@app.command()
+def convert(
+    source: Annotated[
+        Path, typer.Argument(help="Folder of a head, or a .bin or .pt file beside its config.json.")
+    ],
+    dest: Annotated[Path, typer.Argument(help="Folder to write.")],
+    format_name: Annotated[
+        str, typer.Option("--format", help="safeailab, eagle1, speculators or specforge.")
+    ],
+    target: Annotated[
+        str, typer.Option(help='Folder of the head\'s target, or "embedded"; checked where named.')
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Write a draft head as safetensors, in any of the published formats."""
+    from outrider.head_files.convert import run_convert  # noqa: PLC0415  needs torch
+
+    raise typer.Exit(run_convert(source, dest, format_name, target, force))
+
+
+@app.command()
+def inspect(
+    head: Annotated[Path, typer.Argument(help="Folder of a draft head.")],
+    target: Annotated[
+        str, typer.Option(help='Folder of its target, or "embedded": the canary guesses for it.')
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say what a draft head is, what it fits, and how well it knows its target."""
+    from outrider.head_files.inspect import run_inspect  # noqa: PLC0415  needs torch
+
+    raise typer.Exit(run_inspect(head, target, as_json))
+
+
 @app.command(context_settings=_PASSED_ON)
 def bench(context: typer.Context) -> None:
     """Measure speed; `outrider bench --help` lists the options."""
@@ -143,6 +181,14 @@ def bench(context: typer.Context) -> None:
 def exactness(context: typer.Context) -> None:
     """Compare speculative with plain decoding; `outrider exactness --help` lists the options."""
     from outrider.evaluation.exactness import main as run  # noqa: PLC0415  needs torch
+
+    raise typer.Exit(run(context.args))
+
+
+@app.command(context_settings=_PASSED_ON)
+def train(context: typer.Context) -> None:
+    """Train a draft head for a target; `outrider train --help` lists the options."""
+    from outrider.training.train import main as run  # noqa: PLC0415  needs torch
 
     raise typer.Exit(run(context.args))
 

@@ -1,0 +1,1 @@
+"""Trains a draft head for a target, in stages: prompts, answers, features, optimisation."""
