@@ -32,7 +32,7 @@ class DeepSpeedOptimiser:
     module: nn.Module
 
     def __init__(self, module: nn.Module, options: OptimiserOptions) -> None:
-        self._deepspeed: Any = _import_deepspeed()
+        self._deepspeed: Any = import_deepspeed()
         self._trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         adamw = torch.optim.AdamW(
             self._trained.values(), betas=options.betas, weight_decay=options.weight_decay
@@ -95,7 +95,12 @@ class DeepSpeedOptimiser:
             state["step"].fill_(steps)
 
 
-def _import_deepspeed() -> ModuleType:
+def import_deepspeed() -> ModuleType:
+    """DeepSpeed itself.
+
+    Raises:
+        BadSettings: It is not installed.
+    """
     try:
         import deepspeed  # type: ignore[import-not-found]  # noqa: PLC0415  an extra
     except ImportError:

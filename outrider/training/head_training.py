@@ -62,9 +62,8 @@ class HeadTraining(nn.Module):
         """
         hidden = self._run_chains(batch, len(step_scales))
         steps, chains = batch.counted.nonzero(as_tuple=True)
-        inputs = torch.cat(
-            [one.logit_input[c] for one, c in zip(hidden, batch.counted, strict=True)]
-        )
+        counted = [batch.counted[0], *batch.counted[1:, batch.followed]]
+        inputs = torch.cat([one.logit_input[c] for one, c in zip(hidden, counted, strict=True)])
         rows = batch.starts[chains] + steps + 1
         weights = step_scales[steps]
         result = soft_cross_entropy(
@@ -75,29 +74,30 @@ class HeadTraining(nn.Module):
         )
         objective = result.total
         if self._feature_weight:
-            fed_back = torch.cat(
-                [one.feedback[c] for one, c in zip(hidden, batch.counted, strict=True)]
-            )
+            fed_back = torch.cat([one.feedback[c] for one, c in zip(hidden, counted, strict=True)])
             true = batch.features[rows].to(fed_back.dtype)
             distances = functional.smooth_l1_loss(fed_back, true, reduction="none").mean(dim=-1)
             objective = objective + self._feature_weight * (distances * weights).sum()
         is_hit = torch.zeros_like(batch.counted)
         is_hit[steps, chains] = result.guesses == batch.draft_ids[rows + 1]
         losses = torch.zeros(len(step_scales), dtype=torch.float64, device=inputs.device)
+        chains_by_step = torch.full_like(losses, batch.followable)
+        chains_by_step[0] = len(batch.starts)
         sums = ChainSums(
             losses=losses.index_add_(0, steps, result.losses.double()),
             counted=batch.counted.sum(dim=1),
             hits=is_hit.sum(dim=1),
             reached=batch.reached.sum(dim=1),
             unbroken=is_hit.cumprod(dim=0).sum(dim=1),
-            chains=torch.full_like(losses, len(batch.starts)),
+            chains=chains_by_step,
         )
         return ObjectiveAndSums(objective, torch.stack([row.double() for row in sums]))
 
     def _run_chains(self, batch: TrainingBatch, chain_steps: int) -> list[HeadOutput]:
-        """Output of each step, `[num_chains, H]`."""
+        """Output of each step, `[num_chains, H]` and then `[num_followed, H]`."""
         head, last_row = self.head, len(batch.token_ids) - 1
-        attend = ChainAttention(batch.lengths, batch.starts, batch.chain_counts)
+        followed_starts = batch.starts[batch.followed]
+        attend = ChainAttention(batch.lengths, followed_starts, batch.followed_counts)
         # The last row of a conversation is given a token of the next; nobody sees that row.
         all_rows = head(
             batch.token_ids.roll(-1),
@@ -106,12 +106,12 @@ class HeadTraining(nn.Module):
             attend,
         )
         outputs = [HeadOutput(*(part[batch.starts] for part in all_rows))]
-        positions = batch.position_ids[batch.starts]
+        feedback = outputs[0].feedback[batch.followed]
+        positions = batch.position_ids[followed_starts]
         for step in range(1, chain_steps):
             attend.begin(step)
             # Chains that have run out of text go on over what follows; they count nowhere.
-            rows = (batch.starts + step + 1).clamp(max=last_row)
-            outputs.append(
-                head(batch.token_ids[rows], outputs[-1].feedback, positions + step, attend)
-            )
+            rows = (followed_starts + step + 1).clamp(max=last_row)
+            outputs.append(head(batch.token_ids[rows], feedback, positions + step, attend))
+            feedback = outputs[-1].feedback
         return outputs

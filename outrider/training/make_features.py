@@ -26,7 +26,7 @@ from outrider.training.shards import (
 from outrider.training.terminal import Terminal
 from outrider.training.work_folder import Key, claim
 
-SHARD_TOKENS = 16384
+SHARD_TOKENS = 8192
 GIB = 2**30
 
 
@@ -102,7 +102,7 @@ class Features:
                 )
             return self._online(": there is no room to store them")
         if self._ranks.is_first:
-            claim(self._folder, self._plan.key)
+            claim(self._folder, {**self._plan.key, "shard_tokens": SHARD_TOKENS})
         store = self._store()
         if mode is FeatureMode.AUTO and not self._agree(self._should_store(store)):
             return self._online(": that costs less here than storing and reading")

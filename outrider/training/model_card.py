@@ -66,7 +66,7 @@ def model_card(facts: CardFacts) -> str:
             "",
             "## Licence",
             "",
-            (facts.license or "Not stated.")
+            f"{facts.license or 'Not stated'}."
             + " The head is made of its target's weights and texts; the target's own terms apply "
             "as well.",
             "",
@@ -107,7 +107,7 @@ def _figures(facts: CardFacts) -> list[str]:
     return [
         "## Figures on the held-out conversations",
         "",
-        "Each guess of a chain, given that those before it were right:",
+        "Each guess of a chain, given the text's own tokens up to it:",
         "",
         "| guess | is the text's token | cross-entropy |",
         "|---|---|---|",

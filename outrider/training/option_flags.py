@@ -38,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_general(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("--smoke", action="store_true", help="train a head for a tiny target made on the spot")
-    option("--work", type=Path, help="folder that the run keeps its work in")
+    option("--work", type=Path, help="folder that a run keeps its work in, seen by all ranks")
     option("--run", type=_name, default="run", help="name of this head within the folder")
     option("--model", default="", help="target: folder or hub name; empty: the embedded model")
     option("--device", default="", help="cpu, cuda, ...; empty: CUDA where there is some")
@@ -123,6 +123,12 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=0,
         help="guesses in a row that are trained (0: 6 for eagle3, 3 for eagle1)",
+    )
+    option(
+        "--follow-every",
+        type=_positive,
+        default=1,
+        help="one chain of so many goes on beyond its first guess; later guesses cost the most",
     )
     option("--step-decay", type=_share_above, default=0.8, help="weight from guess to guess")
     option("--epochs", type=_positive, default=2, help="passes over the conversations")

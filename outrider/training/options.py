@@ -116,6 +116,7 @@ def read_options(argv: Sequence[str]) -> TrainOptions:
             likely_count=args.likely,
             loss_on=LossOn(args.loss_on),
             chain_steps=args.chain_steps or steps,
+            follow_every=args.follow_every,
             step_decay=args.step_decay,
             token_weight=token_weight,
             feature_weight=feature_weight,

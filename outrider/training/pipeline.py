@@ -1,6 +1,6 @@
 """All stages of a run, from prompts to a written head; every rank runs the same."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from outrider.settings import BadSettings
 from outrider.training.capture import TargetCapture
 from outrider.training.captured import FeatureSource
 from outrider.training.conversation import BadConversations
-from outrider.training.deepspeed_optimiser import DeepSpeedOptimiser
+from outrider.training.deepspeed_optimiser import DeepSpeedOptimiser, import_deepspeed
 from outrider.training.figures import Figures
 from outrider.training.finish import finish, held_out_figures
 from outrider.training.gather import gather
@@ -35,6 +35,7 @@ from outrider.training.train_head import HeadRun
 from outrider.training.trainer import Trainer
 from outrider.training.training_data import TrainingData
 from outrider.training.work_folder import WorkFolder, claim, read_conversations
+from outrider.training.write_result import check_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,11 @@ def run_pipeline(options: TrainOptions, ranks: Ranks, terminal: Terminal) -> Res
         ServiceFailed: No service could be started.
     """
     _check_parallel(options.parallel, ranks)
-    assert options.work is not None, "a run has a work folder"
     if options.threads:
         torch.set_num_threads(options.threads)
     target = open_target(options.model)
+    options = _within(options, target.files.context_limit)
+    assert options.work is not None, "a run has a work folder"
     work = WorkFolder(options.work, options.run)
     if ranks.is_first:
         work.prepare()
@@ -84,6 +86,7 @@ def run_pipeline(options: TrainOptions, ranks: Ranks, terminal: Terminal) -> Res
     conversations = read_conversations(work.conversations, target.files.vocab_size)
     setup = set_up(target, options.recipe, conversations, _end_ids(target.folder))
     _describe(setup, terminal)
+    check_format(setup.config, options.format)
     if not setup.split.training:
         raise BadConversations("all conversations have one prompt, and that one is held out")
     if ranks.is_first:
@@ -98,10 +101,22 @@ def run_pipeline(options: TrainOptions, ranks: Ranks, terminal: Terminal) -> Res
 
 
 def _check_parallel(kind: ParallelKind, ranks: Ranks) -> None:
+    if kind is ParallelKind.DEEPSPEED:
+        import_deepspeed()
     if kind is ParallelKind.NONE and ranks.count > 1:
         raise BadSettings("torchrun started several processes: name --parallel ddp or fsdp2")
     if kind is not ParallelKind.NONE and ranks.count == 1:
         raise BadSettings(f"--parallel {kind} is for several processes: start with torchrun")
+
+
+def _within(options: TrainOptions, context_limit: int | None) -> TrainOptions:
+    """No conversation is longer than what the target was made for."""
+    most = min(options.recipe.max_tokens, context_limit or options.recipe.max_tokens)
+    return replace(
+        options,
+        recipe=replace(options.recipe, max_tokens=most),
+        answers=replace(options.answers, max_tokens=most),
+    )
 
 
 def _end_ids(folder: Path) -> tuple[int, ...]:
@@ -142,9 +157,13 @@ def _features(
 
     def load_capture() -> TargetCapture:
         on_cpu = ranks.device.type == "cpu"
-        model = TargetModel.load(
-            setup.target.folder, choose_dtype(options.target_dtype, on_cpu), str(ranks.device)
-        )
+        dtype = choose_dtype(options.target_dtype, on_cpu)
+        try:
+            model = TargetModel.load(setup.target.folder, dtype, str(ranks.device))
+        except (OSError, ValueError) as error:
+            raise BadSettings(f"--model {setup.target.name}: {error}") from error
+        if not model.facts.hidden_size:
+            raise BadSettings(f"--model {setup.target.name}: it shows no features")
         return TargetCapture(
             model,
             setup.config.feature_layers,
@@ -185,6 +204,7 @@ def _train(
     )
     trainer = Trainer(
         data, optimiser, ranks, recipe.step_decay, recipe.chain_steps, options.micro_tokens,
+        recipe.follow_every,
     )  # fmt: skip
     run = HeadRun(trainer, optimiser, recipe, setup.split, data.lengths, work, ranks, terminal)
     return run.run(options.pace)

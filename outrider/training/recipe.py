@@ -19,6 +19,7 @@ class Recipe:
         likely_count: Tokens of the target's distribution that are kept as soft targets.
         loss_on: Which tokens count.
         chain_steps: Guesses of a chain, at least 1.
+        follow_every: One chain of so many goes on beyond its first guess, at least 1.
         step_decay: Weight of a step's loss over that of the step before.
         token_weight: Of the cross-entropy.
         feature_weight: Of the distance to the true features (EAGLE-1).
@@ -41,6 +42,7 @@ class Recipe:
     likely_count: int
     loss_on: LossOn
     chain_steps: int
+    follow_every: int
     step_decay: float
     token_weight: float
     feature_weight: float

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from outrider.modeling.heads.checkpoints.feature_layers import LayerNumbering, boundaries
 from outrider.modeling.heads.head_config import HeadConfig, HeadKind
 from outrider.training.conversation import Conversation
 from outrider.training.initial_head import default_feature_layers, head_config
@@ -91,11 +92,13 @@ def set_up(
         end_ids: Tokens that end the target's answers; always among those that can be guessed.
 
     Raises:
-        BadCheckpoint: The target's files lack something, or it has too few layers.
+        BadCheckpoint: The target's files lack something, or it has no such layers.
     """
     layers = recipe.feature_layers
     if recipe.kind is HeadKind.EAGLE3 and not layers:
         layers = default_feature_layers(target.files.layer_count)
+    if recipe.kind is HeadKind.EAGLE3:
+        layers = boundaries(layers, LayerNumbering.BOUNDARIES, target.files.layer_count)
     counts = count_tokens(conversations, target.files.vocab_size, recipe.loss_on)
     vocabulary = choose_vocabulary(counts, recipe.draft_vocab_size, end_ids)
     config = head_config(target.files, recipe.kind, layers, len(vocabulary.target_ids))

@@ -7,7 +7,7 @@ from pathlib import Path
 from outrider.settings import BadSettings
 from outrider.training.options import TrainOptions
 from outrider.training.pipeline import Result
-from outrider.training.smoke_target import CONTEXT_LIMIT, build_smoke_target
+from outrider.training.smoke_target import build_smoke_target
 from outrider.training.terminal import Terminal
 
 TIMES_CHANCE = 20.0  # what "clearly above chance" means here
@@ -38,15 +38,14 @@ def smoke_options(options: TrainOptions, terminal: Terminal) -> TrainOptions:
         target_dtype="float32",
         threads=options.threads or 1,
         prompts=replace(options.prompts, own_count=128, max_tokens=12, keeps_cut=True, top_k=0),
-        answers=replace(options.answers, max_new_tokens=64, max_tokens=CONTEXT_LIMIT),
+        answers=replace(options.answers, max_new_tokens=64),
         recipe=replace(
             options.recipe,
             draft_vocab_size=400,
-            max_tokens=CONTEXT_LIMIT,
             chain_steps=4,
             epochs=12,
-            batch_tokens=1024,
-            peak_rate=3e-3,
+            batch_tokens=512,
+            peak_rate=1e-2,
             held_out_share=0.1,
         ),
         micro_tokens=1024,
@@ -64,7 +63,8 @@ def verdict(result: Result) -> tuple[str, bool]:
         f"(chance {chance:.1%}, always the commonest token {result.baseline:.1%}); chains of "
         f"{len(result.figures.accuracies)} guesses had {result.figures.chain_length:.2f} tokens "
         f"per round: {'it works' if works else 'that is too little, something is broken'}\n"
-        "Try next: make a real one, for the embedded model, on this machine:\n"
+        "Try next: look at it, and make a real one, for the embedded model, on this machine:\n"
+        f"  outrider inspect {result.head} --target {result.target}\n"
         "  outrider train --work ~/outrider-head"
     )
     return text, works

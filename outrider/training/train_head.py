@@ -88,7 +88,7 @@ class HeadRun:
             for step in range(done, len(self._plan)):
                 begin = time.monotonic()
                 rate = schedule.rate(step)
-                outcome = self._trainer.step(self._plan[step], rate)
+                outcome = self._trainer.step(self._plan[step], rate, turn=step)
                 record = {
                     "step": step + 1,
                     "objective": outcome.objective,

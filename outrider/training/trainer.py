@@ -39,6 +39,7 @@ class Trainer:
         step_decay: Weight of a chain step's loss over that of the step before.
         chain_steps: Guesses of a chain.
         micro_tokens: Most tokens of one forward pass; more is accumulated.
+        follow_every: While learning, one chain of so many goes on beyond its first guess.
     """
 
     def __init__(
@@ -49,20 +50,22 @@ class Trainer:
         step_decay: float,
         chain_steps: int,
         micro_tokens: int,
+        follow_every: int = 1,
     ) -> None:
         self._data, self._optimiser, self._ranks = data, optimiser, ranks
-        self._micro_tokens = micro_tokens
+        self._micro_tokens, self._follow_every = micro_tokens, follow_every
         weights = chain_weights(chain_steps, step_decay)
         self._weights = torch.tensor(weights, dtype=torch.float64, device=ranks.device)
 
-    def step(self, batch: Sequence[int], rate: float) -> StepOutcome:
+    def step(self, batch: Sequence[int], rate: float, turn: int = 0) -> StepOutcome:
         """One step over a batch of conversations.
 
         Args:
             batch: Of all ranks together; each takes its share.
             rate: Learning rate.
+            turn: Which chains are followed, where not all are; the number of the step.
         """
-        plans = self._share(batch)
+        plans = self._share(batch, self._follow_every, turn)
         scales = self._scales(plans)
         objective = torch.zeros((), dtype=torch.float64, device=self._ranks.device)
         sums = torch.zeros(len(ChainSums._fields), len(scales), dtype=torch.float64)
@@ -82,7 +85,7 @@ class Trainer:
         """Guesses over conversations without learning from them."""
         sums: Tensor | float = 0.0
         for batch in pack(indices, self._data.lengths, self._micro_tokens * self._ranks.count):
-            plans = self._share(batch)
+            plans = self._share(batch, 1, 0)
             for plan in plans:
                 scales = torch.zeros(len(self._weights), device=self._ranks.device)
                 result = self._run(plan, scales)
@@ -94,9 +97,10 @@ class Trainer:
         result: ObjectiveAndSums = self._optimiser.module(self._data.batch(plan), scales)
         return result
 
-    def _share(self, batch: Sequence[int]) -> list[PassPlan]:
+    def _share(self, batch: Sequence[int], follow_every: int, turn: int) -> list[PassPlan]:
         shares = share_out(batch, self._data.lengths, self._ranks.count, self._micro_tokens)
-        return [self._data.plan(one, spare=batch[0]) for one in shares[self._ranks.rank]]
+        own = shares[self._ranks.rank]
+        return [self._data.plan(one, batch[0], follow_every, turn) for one in own]
 
     def _scales(self, plans: Sequence[PassPlan]) -> Tensor:
         """What a guess of each chain step weighs: the weighted mean over all ranks' guesses."""

@@ -27,9 +27,11 @@ class TrainingBatch:
         targets: Of the token behind each row, `[num_rows, k]`.
         lengths: Rows of each conversation.
         starts: Row of each chain's start, int64 `[num_chains]`.
-        chain_counts: Chains of each conversation.
         reached: As in `ChainPlan`, bool `[chain_steps, num_chains]`.
         counted: As in `ChainPlan`, bool `[chain_steps, num_chains]`.
+        followed: As in `ChainPlan`, int64 `[num_followed]`.
+        followed_counts: Followed chains of each conversation.
+        followable: As in `ChainPlan`.
     """
 
     token_ids: Tensor
@@ -39,9 +41,11 @@ class TrainingBatch:
     targets: SoftTargets
     lengths: list[int]
     starts: Tensor
-    chain_counts: list[int]
     reached: Tensor
     counted: Tensor
+    followed: Tensor
+    followed_counts: list[int]
+    followable: int
 
 
 def make_batch(
@@ -63,6 +67,8 @@ def make_batch(
     probs = captured.likely_probs.to(device, torch.float32)
     probs = probs / probs.sum(dim=-1, keepdim=True).clamp(min=MIN_PROB)
     positions = [np.arange(len(part)) for part in token_ids]
+    part_of_chain = np.repeat(np.arange(len(token_ids)), plan.counts_by_part)
+    followed_counts = np.bincount(part_of_chain[plan.followed], minlength=len(token_ids))
 
     def placed(array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array).to(device)
@@ -75,7 +81,9 @@ def make_batch(
         targets=SoftTargets(captured.likely_ids.to(device, torch.int64), probs),
         lengths=[len(part) for part in token_ids],
         starts=placed(plan.starts),
-        chain_counts=plan.counts_by_part,
         reached=placed(plan.reached),
         counted=placed(plan.counted),
+        followed=placed(plan.followed),
+        followed_counts=followed_counts.tolist(),
+        followable=plan.followable,
     )

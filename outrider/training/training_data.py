@@ -54,19 +54,23 @@ class TrainingData:
         self._conversations, self._draft_ids, self._source = conversations, draft_ids, source
         self._loss_on, self._chain_steps, self._device = loss_on, chain_steps, device
 
-    def plan(self, indices: Sequence[int], spare: int) -> PassPlan:
+    def plan(
+        self, indices: Sequence[int], spare: int, follow_every: int = 1, turn: int = 0
+    ) -> PassPlan:
         """Plans one pass.
 
         Args:
             indices: Its conversations; none for a rank that has nothing left.
             spare: Conversation that is run instead of none, and counts nothing.
+            follow_every: As in `plan_chains`.
+            turn: As in `plan_chains`.
         """
         taken = list(indices) or [spare]
         parts = [self._conversations[index] for index in taken]
         draft_ids = self._draft_ids[np.concatenate([one.token_ids for one in parts])]
         firsts = [one.first_counted(self._loss_on) for one in parts]
         lengths = [len(one) for one in parts]
-        chains = plan_chains(draft_ids, lengths, firsts, self._chain_steps)
+        chains = plan_chains(draft_ids, lengths, firsts, self._chain_steps, follow_every, turn)
         return PassPlan(taken, draft_ids, chains, bool(indices))
 
     def batch(self, plan: PassPlan) -> TrainingBatch:

@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from outrider.modeling.heads.checkpoints import LoadedHead
+from outrider.modeling.heads.checkpoints import BadCheckpoint, LoadedHead
+from outrider.modeling.heads.checkpoints.detection import FORMATS
 from outrider.modeling.heads.checkpoints.head_format import HeadNotes
-from outrider.modeling.heads.checkpoints.write import write_head
+from outrider.modeling.heads.checkpoints.write import document_of, write_head
 from outrider.modeling.heads.head_config import HeadConfig, HeadKind
 from outrider.modeling.heads.heads import TARGET_IDS
 
@@ -31,6 +32,17 @@ class HeadNaming:
     dtype: torch.dtype
     target: str
     context_limit: int | None
+
+
+def check_format(config: HeadConfig, name: str) -> None:
+    """Finds out before a head is trained whether a format can hold it.
+
+    Raises:
+        BadCheckpoint: There is no such format, or it has no way to say something.
+    """
+    if name not in FORMATS:
+        raise BadCheckpoint(f"--format {name} is not one of {', '.join(FORMATS)}")
+    document_of(config, name, HeadNotes())
 
 
 def finished_head(

@@ -79,7 +79,7 @@ class SelfAttention(nn.Module):
         return result
 
     def _by_head(self, rows: Tensor) -> Tensor:
-        return rows.reshape(*rows.shape[:-1], -1, self._head_dim)
+        return rows.unflatten(-1, (-1, self._head_dim))
 
 
 class GatedMlp(nn.Module):

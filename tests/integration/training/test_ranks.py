@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from outrider.modeling.heads.checkpoints import TargetFiles, load_head
 from outrider.training.smoke_target import VOCAB_SIZE, build_smoke_target
 from outrider.training.training_log import read_log
 
@@ -78,12 +79,11 @@ def test_two_ranks_have_the_curve_of_one(
         torch.testing.assert_close(head[name], tensor, atol=1e-4, rtol=1e-3)
 
 
-def test_several_processes_need_a_word_on_how(data: Path, tmp_path: Path) -> None:
-    command = [
-        *(sys.executable, "-m", "outrider.cli", "train", "--work", str(tmp_path)),
-        *("--model", str(data / "target"), "--parallel", "ddp"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 78
-    assert "torchrun" in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.slow
+def test_an_eagle1_head_is_trained_and_written(data: Path, tmp_path: Path) -> None:
+    run = train(data, tmp_path, 1, "--kind", "eagle1", "--online")
+    losses = [record["losses"][0] for record in read_log(run / "log.jsonl")]
+    assert losses[-1] < losses[0]
+    head = load_head(run / "head", TargetFiles(data / "target"))
+    assert head.format == "eagle1"
+    assert head.borrowed == ("embed_tokens.weight", "lm_head.weight")

@@ -51,3 +51,22 @@ def test_no_chain_reads_the_next_conversation():
 def test_a_conversation_without_counted_tokens_has_no_chains():
     chains = plan([0] * 8, [5, 3], [2, 3], 2)
     assert chains.counts_by_part == [3, 0]
+
+
+def test_one_chain_in_so_many_goes_on_and_each_has_its_turn():
+    lengths, firsts, steps = [7, 4, 9], [2, 3, 2], 3
+    whole = plan([0] * 20, lengths, firsts, steps)
+    turns = [plan_chains(np.zeros(20, np.int64), lengths, firsts, steps, 3, n) for n in range(4)]
+    assert all((one.counted[0] == whole.counted[0]).all() for one in turns)
+    for matrix in ("reached", "counted"):
+        parts = [getattr(one, matrix)[1:].astype(int) for one in turns[:3]]
+        assert (sum(parts) == getattr(whole, matrix)[1:]).all()
+    assert sorted(np.concatenate([one.followed for one in turns[:3]])) == whole.followed.tolist()
+    assert sum(one.followable for one in turns[:3]) == len(whole.starts)
+    assert turns[3].followed.tolist() == turns[0].followed.tolist()
+
+
+def test_which_chains_go_on_does_not_depend_on_what_else_is_in_the_pass():
+    alone = plan_chains(np.zeros(9, np.int64), [9], [2], 2, 2, 1)
+    behind = plan_chains(np.zeros(14, np.int64), [5, 9], [2, 2], 2, 2, 1)
+    assert behind.counted[:, behind.counts_by_part[0] :].tolist() == alone.counted.tolist()

@@ -35,7 +35,9 @@ def draft_chain(head, token_ids, features, start):
         hidden = torch.cat([hidden, output.feedback[-1:]])
 
 
-def slow_objective(head, data, conversations, token_weight, feature_weight):
+def slow_objective(
+    head, data, conversations, token_weight, feature_weight, follow_every=1, turn=0
+):
     """Objective and sums, guess by guess."""
     objective = torch.zeros(())
     sums = torch.zeros(6, STEPS, dtype=torch.float64)
@@ -43,13 +45,15 @@ def slow_objective(head, data, conversations, token_weight, feature_weight):
         batch = data.batch(data.plan([index], 0))
         features = batch.features.float()
         length = len(conversation)
-        for start in range(conversation.first_counted(LossOn.ANSWER) - 2, length - 2):
-            sums[5] += 1
+        first = conversation.first_counted(LossOn.ANSWER) - 2
+        for start in range(first, length - 2):
+            goes_on = (start - first - turn) % follow_every == 0
+            sums[5] += torch.tensor([1, *[goes_on] * (STEPS - 1)])
             is_unbroken = True
             guesses = draft_chain(head, batch.token_ids, features, start)
             for step, (logits, feedback) in enumerate(guesses):
                 label_row = start + 2 + step
-                if label_row >= length:
+                if label_row >= length or (step and not goes_on):
                     break
                 sums[3, step] += 1
                 label = int(batch.draft_ids[label_row])
@@ -70,15 +74,17 @@ def slow_objective(head, data, conversations, token_weight, feature_weight):
     return objective, sums
 
 
+@pytest.mark.parametrize(("follow_every", "turn"), [(1, 0), (2, 4)])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_all_at_once_equals_one_chain_at_a_time(name):
+def test_all_at_once_equals_one_chain_at_a_time(name, follow_every, turn):
     config = CONFIGS[name]
     weights = (0.1, 1.0) if name == "eagle1" else (1.0, 0.0)
-    conversations = make_conversations(5)
+    conversations = make_conversations(6)
     data = make_data(conversations, config)
     fast, slow = make_head(config), make_head(config)
-    result = HeadTraining(fast, *weights)(data.batch(data.plan(range(5), 0)), SCALES)
-    objective, sums = slow_objective(slow, data, conversations, *weights)
+    plan = data.plan(range(6), 0, follow_every, turn)
+    result = HeadTraining(fast, *weights)(data.batch(plan), SCALES)
+    objective, sums = slow_objective(slow, data, conversations, *weights, follow_every, turn)
     torch.testing.assert_close(result.objective, objective, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(result.sums, sums, atol=1e-4, rtol=1e-5)
     assert (ChainSums(*result.sums).counted > 0).all()

@@ -24,20 +24,21 @@ ALONE = Ranks(0, 1, torch.device("cpu"))
 CONVERSATIONS = make_conversations(24)
 
 
-def make_trainer(micro_tokens=1000):
+def make_trainer(micro_tokens=1000, follow_every=2):
     config = CONFIGS["eagle3"]
     data = make_data(CONVERSATIONS, config)
     optimiser = TorchOptimiser(
         HeadTraining(make_head(config)), ParallelKind.NONE, ALONE, OptimiserOptions()
     )
-    return Trainer(data, optimiser, ALONE, 0.8, STEPS, micro_tokens), optimiser
+    trainer = Trainer(data, optimiser, ALONE, 0.8, STEPS, micro_tokens, follow_every)
+    return trainer, optimiser
 
 
 @pytest.mark.parametrize("micro_tokens", [1, 30])
 def test_accumulated_passes_equal_one_large_pass(micro_tokens):
     (whole, first), (cut, second) = make_trainer(), make_trainer(micro_tokens)
-    for batch in plan_epoch([len(one) for one in CONVERSATIONS], 80, 0, 0):
-        expected, outcome = whole.step(batch, 1e-2), cut.step(batch, 1e-2)
+    for turn, batch in enumerate(plan_epoch([len(one) for one in CONVERSATIONS], 80, 0, 0)):
+        expected, outcome = whole.step(batch, 1e-2, turn), cut.step(batch, 1e-2, turn)
         assert outcome.objective == pytest.approx(expected.objective, abs=1e-5)
         assert outcome.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-4)
         assert outcome.figures.accuracies == pytest.approx(expected.figures.accuracies)
@@ -64,12 +65,12 @@ def run_in(folder, stop_behind=None, epochs=2):
     taken = 0
     step = trainer.step
 
-    def step_or_die(batch, rate):
+    def step_or_die(batch, rate, turn):
         nonlocal taken
         if taken == stop_behind:
             raise Killed
         taken += 1
-        return step(batch, rate)
+        return step(batch, rate, turn)
 
     trainer.step = step_or_die
     lengths = [len(one) for one in CONVERSATIONS]

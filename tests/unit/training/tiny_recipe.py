@@ -14,6 +14,7 @@ _RECIPE = Recipe(
     likely_count=3,
     loss_on=LossOn.ANSWER,
     chain_steps=4,
+    follow_every=1,
     step_decay=0.8,
     token_weight=1.0,
     feature_weight=0.0,
