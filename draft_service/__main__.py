@@ -17,6 +17,7 @@ from draft_service.settings import DraftSettings
 from draft_service.streams import Streams
 from draft_service.verify_link import VerifyLink
 from draft_service.worker import DraftWorker
+from outrider.canary import UselessHead
 from outrider.protocol import messages as m
 from outrider.protocol.zmq_channel import (
     CurveKeys,
@@ -48,6 +49,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     setup_tracing("outrider-draft", environ)
     try:
         is_clean = asyncio.run(_serve(settings, environ))
+    except UselessHead as error:
+        exit_for_bad_settings(settings.program, f"--head {settings.head}: {error}")
     except (BadSettings, UnsafeEndpoint) as error:
         exit_for_bad_settings(settings.program, str(error))
     finally:
@@ -71,7 +74,8 @@ async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
     worker.start()
     await server.start()
     logger.info("ready: gRPC on %s:%d", settings.grpc_host, settings.grpc_port)
-    while not stopping.is_set() and worker.is_alive:
+    canary = asyncio.create_task(methods.canary.run(streams, worker))
+    while not stopping.is_set() and worker.is_alive and not _has_failed(canary):
         await _wait(stopping, WORKER_CHECK_S)
     is_clean = worker.is_alive
     if not is_clean:
@@ -79,7 +83,14 @@ async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
     await server.stop(settings.drain_timeout_s if is_clean else 1.0)
     worker.stop()
     context.term()
+    canary.cancel()
+    if _has_failed(canary):
+        canary.result()  # raises
     return is_clean
+
+
+def _has_failed(task: "asyncio.Task[None]") -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
 
 
 def _worker(

@@ -1,12 +1,15 @@
 """One stream on a draft worker, and what the engine tells its owner about it."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
 
 from draft_service.feature_intake import FeatureIntake
 from outrider.protocol.decoding import FinishReason, Speculation
 from outrider.protocol.errors import OutriderError
 from outrider.protocol.messages import Verdict
 from outrider.protocol.session import Committed, DraftSession
+from outrider.protocol.token_tree import ROOT, TokenTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,21 @@ class RoundTimes:
     verify_us: int
 
 
+class Reach(NamedTuple):
+    """How deep one round got.
+
+    Args:
+        offered: Depth down to which the accepted path had candidates to go on with.
+        accepted: Depth of the accepted path: `offered`, or one less.
+    """
+
+    offered: int
+    accepted: int
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A stream's sums, for its report."""
+    """A stream's sums, for its report; those by depth have an entry for each depth reached."""
 
     rounds: int = 0
     drafted: int = 0
@@ -42,18 +57,22 @@ class Totals:
     wire_us: int = 0
     queue_us: int = 0
     verify_us: int = 0
+    offered_by_depth: tuple[int, ...] = ()
+    accepted_by_depth: tuple[int, ...] = ()
 
-    def plus(self, drafted: int, accepted: int, committed: int, times: RoundTimes) -> "Totals":
+    def plus(self, drafted: int, reach: "Reach", committed: int, times: RoundTimes) -> "Totals":
         """The sums with one more round."""
         return Totals(
             rounds=self.rounds + 1,
             drafted=self.drafted + drafted,
-            accepted=self.accepted + accepted,
+            accepted=self.accepted + reach.accepted,
             committed=self.committed + committed,
             draft_us=self.draft_us + times.draft_us,
             wire_us=self.wire_us + times.wire_us,
             queue_us=self.queue_us + times.queue_us,
             verify_us=self.verify_us + times.verify_us,
+            offered_by_depth=_count_up_to(self.offered_by_depth, reach.offered),
+            accepted_by_depth=_count_up_to(self.accepted_by_depth, reach.accepted),
         )
 
     @property
@@ -72,7 +91,7 @@ class RoundDone:
         index: Place of the first token in the generated tokens.
         token_ids: Newly committed, at least one.
         log_probs: One per token where wanted, else empty.
-        accepted_count: How many came from the tree; they come first.
+        reach: How many came from the tree (they come first), and how many could have.
         drafted_count: Nodes proposed, the root excluded.
         finish_reason: Set with the last round.
         times: Where the time went.
@@ -84,7 +103,7 @@ class RoundDone:
     index: int
     token_ids: list[int]
     log_probs: tuple[float, ...]
-    accepted_count: int
+    reach: Reach
     drafted_count: int
     finish_reason: FinishReason | None
     times: RoundTimes
@@ -151,7 +170,7 @@ def round_done(
     verdict: Verdict,
     committed: Committed,
     index: int,
-    drafted_count: int,
+    tree: TokenTree,
     now: float,
 ) -> RoundDone:
     """What a verdict that was taken means, added to the stream's sums.
@@ -161,7 +180,7 @@ def round_done(
         verdict: What it was answered.
         committed: What that added.
         index: Place of the first added token in the generated tokens.
-        drafted_count: Nodes proposed, the root excluded.
+        tree: What was proposed.
         now: Seconds.
     """
     round_trip_us = round((now - drafting.sent_at) * 1e6)
@@ -173,8 +192,11 @@ def round_done(
         queue_us=verdict.queue_us,
         verify_us=verdict.verify_us,
     )
+    last = verdict.accepted_indices[-1] if verdict.accepted_indices else ROOT
+    accepted = committed.accepted_count
+    reach = Reach(len(verdict.accepted_indices) + tree.has_children(last), accepted)
     drafting.totals = drafting.totals.plus(
-        drafted_count, committed.accepted_count, len(committed.token_ids), times
+        tree.drafted_count, reach, len(committed.token_ids), times
     )
     return RoundDone(
         session_id=drafting.session_id,
@@ -182,9 +204,14 @@ def round_done(
         index=index,
         token_ids=committed.token_ids,
         log_probs=committed.log_probs,
-        accepted_count=committed.accepted_count,
-        drafted_count=drafted_count,
+        reach=reach,
+        drafted_count=tree.drafted_count,
         finish_reason=committed.finish_reason,
         times=times,
         totals=drafting.totals,
     )
+
+
+def _count_up_to(counts: tuple[int, ...], depth: int) -> tuple[int, ...]:
+    """The counts with one more at each depth from 1 to `depth`."""
+    return tuple(a + b for a, b in zip_longest(counts, (1,) * depth, fillvalue=0))

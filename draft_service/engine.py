@@ -201,7 +201,7 @@ class DraftEngine:
         self._drafters[drafting.method].commit(
             drafting.session_id, verdict.accepted_indices, committed.token_ids
         )
-        self.events.append(round_done(drafting, verdict, committed, index, tree.drafted_count, now))
+        self.events.append(round_done(drafting, verdict, committed, index, tree, now))
         if committed.finish_reason is not None:
             self._forget(drafting)
         elif drafting.lacks_features:

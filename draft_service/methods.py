@@ -3,8 +3,9 @@
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from draft_service.canary import Canary
 from draft_service.drafters.drafter import Drafter
 from draft_service.drafters.head import HeadDrafter, HeadOptions
 from draft_service.drafters.head_watch import DropReason
@@ -30,11 +31,13 @@ class Methods:
         drafters: By the name of their method.
         default: Used where a request names none.
         layout: Features that they read; None where none do.
+        canary: Measures the head before it serves.
     """
 
     drafters: Mapping[str, Drafter]
     default: str
     layout: FeatureLayout | None = None
+    canary: Canary = field(default_factory=Canary)
 
     def chosen(self, name: str) -> str:
         """The method that a request gets.
@@ -59,6 +62,7 @@ def make_methods(settings: DraftSettings, metrics: DraftMetrics) -> Methods:
     if not settings.head:
         return _checked(Methods(drafters, settings.default_method or "ngram"))
     # Here and not above: without a head the worker runs without torch.
+    from draft_service.tensors.canary_prompts import canary_prompts  # noqa: PLC0415
     from draft_service.tensors.head_loading import load_drafting_head  # noqa: PLC0415
 
     head = load_drafting_head(settings)
@@ -80,7 +84,8 @@ def make_methods(settings: DraftSettings, metrics: DraftMetrics) -> Methods:
         head.method: drafter(alone, has_text=False),
         **drafters,
     }
-    return _checked(Methods(drafters, settings.default_method or "hybrid", head.layout))
+    canary = Canary(head.method, canary_prompts(head.target)) if settings.canary else Canary()
+    return _checked(Methods(drafters, settings.default_method or "hybrid", head.layout, canary))
 
 
 def _checked(methods: Methods) -> Methods:

@@ -71,6 +71,8 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         target = self._worker.target
         if target is None or not self._worker.is_alive:
             await abort(context, WorkerUnavailable(self._worker.problem))
+        if self._methods.canary.is_pending:
+            await abort(context, WorkerUnavailable("the draft worker is measuring its head"))
         return drafting_pb2.GetWorkerResponse(
             model=target.model,
             target_fingerprint=target.target_fingerprint,
@@ -121,7 +123,7 @@ def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse
         index=done.index,
         token_ids=done.token_ids,
         log_probs=done.log_probs,
-        accepted_count=done.accepted_count,
+        accepted_count=done.reach.accepted,
         finish_reason=FinishReason.to_proto(done.finish_reason),
         report=_report(done.totals, drafting.method),
     )
@@ -138,4 +140,6 @@ def _report(totals: Totals, method: str) -> decoding_pb2.SpeculationReport:
         queue_us=totals.queue_us,
         verify_us=totals.verify_us,
         method=method,
+        offered_by_depth=totals.offered_by_depth,
+        accepted_by_depth=totals.accepted_by_depth,
     )

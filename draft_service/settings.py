@@ -41,6 +41,10 @@ class DraftSettings(Settings):
     coupled_sampling: bool = Field(
         True, description="at temperatures above 0, guess with the noise that decides"
     )
+    canary: bool = Field(
+        True,
+        description="measure the head on four short prompts before serving; refuse a useless one",
+    )
     static_tree: str = Field(
         "",
         description="fixed tree of the method that uses the head alone, as paths of places among "

@@ -35,7 +35,7 @@ def record_round(
         attributes={
             attributes.ROUND: done.round,
             attributes.DRAFTED: done.drafted_count,
-            attributes.ACCEPTED: done.accepted_count,
+            attributes.ACCEPTED: done.reach.accepted,
             attributes.COMMITTED: len(done.token_ids),
             attributes.DRAFT_US: times.draft_us,
             attributes.WIRE_US: times.wire_us,

@@ -159,10 +159,12 @@ class DraftWorker:
         metrics, times = self._metrics, done.times
         metrics.rounds.inc()
         metrics.drafted_tokens.inc(done.drafted_count)
-        metrics.accepted_tokens.inc(done.accepted_count)
+        metrics.accepted_tokens.inc(done.reach.accepted)
         metrics.committed_tokens.inc(len(done.token_ids))
         metrics.tokens_per_round.observe(len(done.token_ids))
-        for depth in range(1, done.accepted_count + 1):
+        for depth in range(1, done.reach.offered + 1):
+            metrics.offered_rounds_per_depth.labels(str(depth)).inc()
+        for depth in range(1, done.reach.accepted + 1):
             metrics.accepted_tokens_per_depth.labels(str(depth)).inc()
         for part in ("draft", "wire", "queue", "verify"):
             metrics.round_seconds.labels(part).inc(getattr(times, f"{part}_us") / 1e6)

@@ -35,7 +35,9 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
         }
         report = message.speculation_report
         fields["speculation_report"] = {
-            field.name: getattr(report, field.name) for field in report.DESCRIPTOR.fields
+            field.name: list(value) if field.is_repeated else value
+            for field in report.DESCRIPTOR.fields
+            for value in [getattr(report, field.name)]
         }
     return fields
 

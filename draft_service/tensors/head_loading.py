@@ -40,11 +40,13 @@ class DraftingHead:
         network: Drafts with it.
         method: Name of the method that uses it alone.
         layout: Features that it reads.
+        target: Folder of the target that it was made for.
     """
 
     network: TorchHead
     method: str
     layout: FeatureLayout
+    target: Path
 
 
 def load_drafting_head(settings: DraftSettings) -> DraftingHead:
@@ -56,7 +58,8 @@ def load_drafting_head(settings: DraftSettings) -> DraftingHead:
     if settings.threads:
         torch.set_num_threads(settings.threads)
     started = time.monotonic()
-    loaded = _load(settings)
+    target = _target_folder(settings)
+    loaded = _load(settings, target)
     device = _device(settings.device)
     dtype = _dtype(settings.head_dtype, device, loaded.notes.dtype)
     try:
@@ -80,12 +83,15 @@ def load_drafting_head(settings: DraftSettings) -> DraftingHead:
         time.monotonic() - started,
     )  # fmt: skip
     layout = FeatureLayout(loaded.config.feature_layers, loaded.config.target_hidden_size)
-    return DraftingHead(network, loaded.config.kind.value, layout)
+    return DraftingHead(network, loaded.config.kind.value, layout, target)
 
 
-def _load(settings: DraftSettings) -> LoadedHead:
+def _target_folder(settings: DraftSettings) -> Path:
     is_embedded = settings.target.strip() in ("", EMBEDDED)
-    target = Path(resolve_model(EMBEDDED) if is_embedded else settings.target).expanduser()
+    return Path(resolve_model(EMBEDDED) if is_embedded else settings.target).expanduser()
+
+
+def _load(settings: DraftSettings, target: Path) -> LoadedHead:
     try:
         return load_head(Path(settings.head).expanduser(), TargetFiles(target))
     except BadCheckpoint as error:  # names the head's or the target's folder

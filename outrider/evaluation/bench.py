@@ -18,7 +18,15 @@ from rich.console import Console
 
 from outrider.evaluation.baseline import Baseline, BaselineFailed
 from outrider.evaluation.bench_picture import draw
-from outrider.evaluation.bench_report import cells_of, document_of, rates_table, split_table
+from outrider.evaluation.bench_report import (
+    cells_of,
+    depth_table,
+    document_of,
+    means_of,
+    means_table,
+    rates_table,
+    split_table,
+)
 from outrider.evaluation.bench_run import TRANSFORMERS, BenchRun, Samples, groups_of
 from outrider.evaluation.client import AskFailed, connect
 from outrider.evaluation.options import (
@@ -57,11 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     reference = PLAIN if PLAIN in args.methods else args.methods[0]
     against = [reference, *([args.baseline] if args.baseline else [])]
     cells = cells_of(samples, against)
+    means = means_of(cells)
     console.print(rates_table(cells, against))
+    console.print(depth_table(cells))
     console.print(split_table(cells))
+    if means:
+        console.print(means_table(means, against))
     run = _describe(args, prompts)
     if args.json:
-        document = document_of(cells, samples, run)
+        document = document_of(cells, means, samples, run)
         args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if args.picture:
         title = f"Outrider, {run['prompts']} prompts, {args.concurrency} at a time"

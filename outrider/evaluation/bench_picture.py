@@ -1,6 +1,7 @@
-"""Draws a benchmark as an SVG: decode rates by task, and the split of a round by method.
+"""Draws a benchmark as an SVG: decode rates by task, acceptance by depth, the split of a round.
 
-Text and rectangles only, so that any viewer shows it alike. Knows nothing of how it was measured.
+Text, rectangles and lines only, so that any viewer shows it alike. Knows nothing of how it was
+measured.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ BAR_WIDTH = WIDTH - LABEL_WIDTH - VALUE_WIDTH
 BAR_HEIGHT = 18
 ROW_HEIGHT = 24
 GAP = 16
+PLOT_HEIGHT = 150
+DEPTH_WIDTH = 46
 FONT = "font-family='sans-serif' font-size='13'"
 
 
@@ -45,6 +48,13 @@ class _Page:
         self._parts.append(
             f"<rect x='{x:.1f}' y='{self.y:.1f}' width='{max(width, 0.0):.1f}' "
             f"height='{BAR_HEIGHT}' fill='{colour}'/>"
+        )
+
+    def line(self, points: Sequence[tuple[float, float]], colour: str, width: float = 2.0) -> None:
+        """Points are relative to the page's left edge and the current height."""
+        places = " ".join(f"{x:.1f},{self.y + y:.1f}" for x, y in points)
+        self._parts.append(
+            f"<polyline points='{places}' fill='none' stroke='{colour}' stroke-width='{width}'/>"
         )
 
     def down(self, distance: float) -> None:
@@ -77,6 +87,7 @@ def draw(cells: Sequence[Cell], against: str, title: str) -> str:
     page.text(GAP, title, weight="bold")
     page.down(ROW_HEIGHT + GAP / 2)
     _draw_rates(page, cells, against)
+    _draw_depths(page, cells)
     _draw_splits(page, [cell for cell in cells if cell.summary.round_us])
     return page.svg()
 
@@ -100,6 +111,46 @@ def _draw_rates(page: _Page, cells: Sequence[Cell], against: str) -> None:
         page.text(LABEL_WIDTH + BAR_WIDTH * rate / best + 8, value)
         page.down(ROW_HEIGHT)
     page.down(GAP)
+
+
+def _draw_depths(page: _Page, cells: Sequence[Cell]) -> None:
+    """One line a method, over all tasks (or the only one)."""
+    methods = list(dict.fromkeys(cell.method for cell in cells))
+    last_task = cells[-1].task
+    shown = [c for c in cells if c.task == last_task and c.summary.acceptance_by_depth]
+    if not shown:
+        return
+    page.text(GAP, f"Acceptance by depth, of the rounds that got there ({last_task})")
+    x = float(LABEL_WIDTH + 240)
+    for cell in shown:
+        colour = METHOD_COLOURS[methods.index(cell.method) % len(METHOD_COLOURS)]
+        page.bar(x, BAR_HEIGHT, colour)
+        page.text(x + BAR_HEIGHT + 6, cell.method)
+        x += 110
+    page.down(ROW_HEIGHT + GAP / 2)
+    depths = max(len(cell.summary.acceptance_by_depth) for cell in shown)
+    right = LABEL_WIDTH + DEPTH_WIDTH * depths
+    for share in (0.0, 0.5, 1.0):
+        y = PLOT_HEIGHT * (1.0 - share)
+        page.line([(LABEL_WIDTH, y), (right, y)], "#d0d7de", 1.0)
+    for cell in shown:
+        shares = cell.summary.acceptance_by_depth
+        colour = METHOD_COLOURS[methods.index(cell.method) % len(METHOD_COLOURS)]
+        # Level over each depth, so that a single one is seen too.
+        edges = [
+            (LABEL_WIDTH + DEPTH_WIDTH * (place + side), PLOT_HEIGHT * (1.0 - share))
+            for place, share in enumerate(shares)
+            for side in (0.1, 0.9)
+        ]
+        page.line(edges, colour)
+    page.down(-BAR_HEIGHT / 2)
+    for share in (1.0, 0.5, 0.0):
+        page.text(LABEL_WIDTH - 8, f"{share:.0%}", anchor="end")
+        page.down(PLOT_HEIGHT / 2)
+    page.down(BAR_HEIGHT / 2 + 6 - PLOT_HEIGHT / 2)
+    for depth in range(1, depths + 1):
+        page.text(LABEL_WIDTH + DEPTH_WIDTH * (depth - 0.5), str(depth), anchor="middle")
+    page.down(ROW_HEIGHT + GAP)
 
 
 def _draw_splits(page: _Page, cells: Sequence[Cell]) -> None:

@@ -1,4 +1,4 @@
-"""Shows a benchmark: two tables and one JSON document.
+"""Shows a benchmark: tables and one JSON document.
 
 Knows nothing of how samples are obtained; the sums are `throughput.py`'s.
 """
@@ -14,6 +14,7 @@ from outrider.evaluation.throughput import (
     Estimate,
     Sample,
     Summary,
+    geometric_mean,
     rate_ratio,
     summarise,
 )
@@ -89,6 +90,80 @@ def rates_table(cells: Sequence[Cell], against: Sequence[str]) -> Table:
     return table
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """One method over all tasks, each task weighing the same.
+
+    Args:
+        method: Draft method, or the baseline's name.
+        tokens_per_round: Arithmetic mean over the tasks.
+        ratios: Geometric means of the decode rate over that of each method compared with.
+        least_ratios: The smallest of the same.
+    """
+
+    method: str
+    tokens_per_round: float
+    ratios: dict[str, float]
+    least_ratios: dict[str, float]
+
+
+def means_of(cells: Sequence[Cell]) -> list[Means]:
+    """The means of each method over the tasks; none where there is one task only."""
+    by_method: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.task != ALL_TASKS:
+            by_method.setdefault(cell.method, []).append(cell)
+    means = []
+    for method, of_method in by_method.items():
+        if len(of_method) < 2:
+            continue
+        shared = set.intersection(*({*cell.ratios} for cell in of_method))
+        ratios = {o: [c.ratios[o].value for c in of_method] for o in sorted(shared)}
+        lengths = [cell.summary.tokens_per_round for cell in of_method]
+        means.append(
+            Means(
+                method,
+                sum(lengths) / len(lengths),
+                {other: geometric_mean(values) for other, values in ratios.items()},
+                {other: min(values) for other, values in ratios.items()},
+            )
+        )
+    return means
+
+
+def means_table(means: Sequence[Means], against: Sequence[str]) -> Table:
+    """What tells methods apart at a glance."""
+    table = Table("method", title="means over the tasks (ratios: geometric, and the least)")
+    table.add_column("tokens per round", justify="right")
+    for other in against:
+        table.add_column(f"decode / {other}", justify="right")
+    for one in means:
+        table.add_row(
+            one.method,
+            f"{one.tokens_per_round:.2f}" if one.tokens_per_round else "-",
+            *(
+                f"{one.ratios[other]:.2f} ({one.least_ratios[other]:.2f})"
+                if other in one.ratios
+                else "-"
+                for other in against
+            ),
+        )
+    return table
+
+
+def depth_table(cells: Sequence[Cell]) -> Table:
+    """How often candidates were accepted at each depth, given that they were reached."""
+    table = Table("task", "method", title="acceptance by depth, of the rounds that got there")
+    depths = max((len(cell.summary.acceptance_by_depth) for cell in cells), default=0)
+    for depth in range(1, depths + 1):
+        table.add_column(str(depth), justify="right")
+    for cell in cells:
+        shares = cell.summary.acceptance_by_depth
+        if shares:
+            table.add_row(cell.task, cell.method, *(f"{share:.0%}" for share in shares))
+    return table
+
+
 def split_table(cells: Sequence[Cell]) -> Table:
     """Where a mean round's time went."""
     table = Table("task", "method", title="a round, microseconds (and share)")
@@ -116,17 +191,22 @@ def ratio_text(ratio: Estimate | None) -> str:
 
 
 def document_of(
-    cells: Sequence[Cell], samples: Mapping[str, Sequence[Sample]], run: Mapping[str, Any]
+    cells: Sequence[Cell],
+    means: Sequence[Means],
+    samples: Mapping[str, Sequence[Sample]],
+    run: Mapping[str, Any],
 ) -> dict[str, Any]:
     """All of a benchmark as JSON values.
 
     Args:
         cells: The sums.
+        means: Over the tasks.
         samples: What they are sums of.
         run: How it was run.
     """
     return {
         "run": dict(run),
         "results": [asdict(cell) for cell in cells],
+        "means": [asdict(one) for one in means],
         "samples": {method: [asdict(s) for s in rows] for method, rows in samples.items()},
     }

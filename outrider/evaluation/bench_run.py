@@ -113,4 +113,6 @@ def _rounds_of(answer: Answer) -> Rounds:
         wire_us=report.wire_us,
         queue_us=report.queue_us,
         verify_us=report.verify_us,
+        offered_by_depth=tuple(report.offered_by_depth),
+        accepted_by_depth=tuple(report.accepted_by_depth),
     )

@@ -8,6 +8,7 @@ import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Self
 
 PARTS = ("draft", "wire", "queue", "verify", "other")
@@ -45,7 +46,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Sums over rounds, as the speculation report has them; times in microseconds."""
+    """Sums over rounds, as the speculation report has them; times in microseconds.
+
+    Args:
+        offered_by_depth: Rounds that got to a depth and had candidates there, from depth 1.
+        accepted_by_depth: Of those, the ones in which a candidate was accepted.
+    """
 
     rounds: int = 0
     drafted: int = 0
@@ -54,9 +60,16 @@ class Rounds:
     wire_us: int = 0
     queue_us: int = 0
     verify_us: int = 0
+    offered_by_depth: tuple[int, ...] = ()
+    accepted_by_depth: tuple[int, ...] = ()
 
     def __add__(self, other: Self) -> "Rounds":
-        return Rounds(*(getattr(self, f) + getattr(other, f) for f in Rounds.__slots__))
+        by_depth = ("offered_by_depth", "accepted_by_depth")
+        counts = [f for f in Rounds.__slots__ if f not in by_depth]
+        return Rounds(
+            *(getattr(self, f) + getattr(other, f) for f in counts),
+            *(_add_up(getattr(self, f), getattr(other, f)) for f in by_depth),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,8 @@ class Summary:
         first_ms: Median time to the first message, milliseconds.
         tokens_per_round: The bonus token included; 0 without rounds.
         acceptance: Accepted of the drafted nodes, 0 to 1; 0 where none was drafted.
+        acceptance_by_depth: Of the rounds that got to a depth and had candidates there, the share
+            in which one was accepted; one entry per depth, from 1.
         round_us: Microseconds per round of each of PARTS; empty without rounds.
         services_share: Wire and other, of the time of the streams, 0 to 1.
         services_share_of_decode: The same, of the time after the first messages only: an upper
@@ -108,6 +123,7 @@ class Summary:
     first_ms: float
     tokens_per_round: float
     acceptance: float
+    acceptance_by_depth: tuple[float, ...]
     round_us: dict[str, float]
     services_share: float
     services_share_of_decode: float
@@ -138,6 +154,12 @@ def summarise(samples: Sequence[Sample]) -> Summary:
         first_ms=1e3 * statistics.median(timing.first_s for timing in timings),
         tokens_per_round=tokens / rounds.rounds if rounds.rounds else 0.0,
         acceptance=rounds.accepted / rounds.drafted if rounds.drafted else 0.0,
+        acceptance_by_depth=tuple(
+            accepted / offered
+            for offered, accepted in zip_longest(
+                rounds.offered_by_depth, rounds.accepted_by_depth, fillvalue=0
+            )
+        ),
         round_us=round_us,
         services_share=services_us / 1e6 / sum(sample.stream_s for sample in samples),
         services_share_of_decode=services_us / 1e6 / decode_s if decode_s > 0 else 0.0,
@@ -183,6 +205,15 @@ def rate_ratio(ours: Sequence[Timing], theirs: Sequence[Timing], seed: int = 0) 
     ratios = sorted(_pooled_ratio(draws.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     tail = round(RESAMPLES * (1 - CONFIDENCE) / 2)
     return Estimate(_pooled_ratio(pairs), ratios[tail], ratios[-1 - tail])
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of at least one value above 0."""
+    return statistics.geometric_mean(values)
+
+
+def _add_up(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
 
 
 def _pooled_ratio(pairs: Sequence[tuple[Timing, Timing]]) -> float:

@@ -13,18 +13,13 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer
 
+from outrider.canary import PROMPTS, prompt_ids
 from outrider.modeling.dtypes import choose_dtype
 from outrider.modeling.heads.canary import CanaryText
 from outrider.modeling.ragged_batch import SegmentRows, build_ragged_batch
 from outrider.modeling.target import TargetModel
 from outrider.modeling.token_choice import greedy_tokens
 
-PROMPTS: Final = (
-    "Why is the sky blue?",
-    "Write a short story about a lighthouse keeper.",
-    "Write a Python function that reverses a string, and explain it.",
-    "What are three good habits for learning a language?",
-)
 ANSWER_TOKENS: Final = 64  # four answers: shares are right to about three points
 
 _SHORTEST_ANSWER: Final = 8  # an end of sequence before that is read past
@@ -48,7 +43,7 @@ class CanaryTarget:
         Args:
             feature_layers: Boundaries whose features are wanted, low to high.
         """
-        prompts = [self._prompt_ids(prompt) for prompt in PROMPTS]
+        prompts = [prompt_ids(self._tokenizer, prompt) for prompt in PROMPTS]
         slot_count = max(map(len, prompts)) + ANSWER_TOKENS
         self._target.allocate(slot_count * len(prompts))
         answers = [
@@ -68,14 +63,6 @@ class CanaryTarget:
     def _is_over(self, answer: "_Answer") -> bool:
         is_end = answer.token_ids[-1] in self._target.facts.eos_token_ids
         return answer.length >= (_SHORTEST_ANSWER if is_end else ANSWER_TOKENS)
-
-    def _prompt_ids(self, prompt: str) -> list[int]:
-        if self._tokenizer.chat_template is None:
-            return list(self._tokenizer(prompt)["input_ids"])
-        encoded = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=True
-        )
-        return list(encoded["input_ids"])
 
 
 class _Answer:

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from transformers import logging
 
+from outrider.canary import CanaryResult, UselessHead, check
 from outrider.evaluation.terminal import open_console
 from outrider.head_files.canary_run import CanaryTarget
 from outrider.head_files.inspection import AS_READ, Inspection, compare_readings, inspect_head
 from outrider.head_files.sources import open_target
-from outrider.modeling.heads.canary import CanaryResult, UselessHead, check
 from outrider.modeling.heads.checkpoints import BadCheckpoint, TargetFiles
 from outrider.pulling.terminal import TerminalReporter
 

@@ -10,8 +10,9 @@ from typing import Final
 
 import torch
 
+from outrider.canary import CanaryResult
 from outrider.head_files.canary_run import CanaryTarget
-from outrider.modeling.heads.canary import CanaryResult, CanaryText, measure
+from outrider.modeling.heads.canary import CanaryText, measure
 from outrider.modeling.heads.checkpoints import BadCheckpoint, LoadedHead, TargetFiles
 from outrider.modeling.heads.checkpoints.config_file import read_config_file
 from outrider.modeling.heads.checkpoints.errors import TargetNeeded

@@ -71,6 +71,10 @@ class TokenTree:
         """Nodes without the root."""
         return len(self.token_ids) - 1
 
+    def has_children(self, node: int) -> bool:
+        """True where a candidate follows a node."""
+        return node in self.parents
+
     def depths(self) -> list[int]:
         """Distance of each node from the root, `[num_nodes]`."""
         depths = [0] * len(self.parents)

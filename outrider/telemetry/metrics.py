@@ -91,6 +91,12 @@ class DraftMetrics:
             "Tokens committed, bonus tokens included. Over rounds: tokens per round.",
             registry=self.registry,
         )
+        self.offered_rounds_per_depth = Counter(
+            "outrider_offered_rounds_per_depth_total",
+            "Rounds whose tree had candidates at a depth, behind an accepted path up to there.",
+            ["depth"],
+            registry=self.registry,
+        )
         self.accepted_tokens_per_depth = Counter(
             "outrider_accepted_tokens_per_depth_total",
             "Accepted nodes by their depth in the tree, 1 for a child of the root.",

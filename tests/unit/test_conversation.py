@@ -300,4 +300,21 @@ def test_a_request_may_ask_for_smaller_trees():
     talk.run()
     assert max(done.drafted_count for done in talk.rounds[one]) <= 2
     assert max(len(done.token_ids) for done in talk.rounds[one]) <= 2
-    assert any(done.accepted_count for done in talk.rounds[one])
+    assert any(done.reach.accepted for done in talk.rounds[one])
+
+
+def test_what_was_offered_and_accepted_is_counted_by_depth():
+    talk = Conversation(markov_logits(8, seed=3))
+    talk.greet()
+    one = talk.open("s", [1, 2, 3], ignore_eos=True, max_new_tokens=60)
+    talk.run()
+    reaches = [done.reach for done in talk.rounds[one]]
+    assert all(reach.accepted <= reach.offered <= reach.accepted + 1 for reach in reaches)
+    assert any(reach.offered > reach.accepted for reach in reaches)
+    totals = talk.rounds[one][-1].totals
+    for counts, depths in (
+        (totals.offered_by_depth, [reach.offered for reach in reaches]),
+        (totals.accepted_by_depth, [reach.accepted for reach in reaches]),
+    ):
+        assert counts == tuple(sum(d >= n for d in depths) for n in range(1, max(depths) + 1))
+    assert sum(totals.accepted_by_depth) == totals.accepted > 0

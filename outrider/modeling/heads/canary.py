@@ -1,31 +1,18 @@
-"""The canary: does this head know this target? A count over text whose next tokens are known.
+"""Counts what a head guesses right over text whose next tokens are known: the canary's figures.
 
-A head that was made for another target, or is fed the wrong layers, runs without an error and has
-nothing accepted; only counting shows it. Knows no files and no target: features and the target's
-own choices are handed in.
+Knows no files and no target: features and the target's own choices are handed in.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from outrider.canary import CanaryResult
 from outrider.modeling.heads.causal_attention import causal_attend
 from outrider.modeling.heads.draft_head import DraftHead
-
-# A guess at random hits once in the head's vocabulary; always guessing the commonest token of a
-# text hits about one in twenty. A small head of the embedded model, briefly trained, hits 38% and
-# 32%; with a norm switch wrong 2% to 4%, with quite other layers 2% to 15%, with a wrong vocabulary
-# map none. Twice the habit of guessing one token is what it takes. Layers that are one off (35%)
-# pass: only the comparison with other readings of the file shows them.
-FLOOR: Final = 0.1
-
-
-class UselessHead(Exception):
-    """A head whose guesses are no better than chance; the message names the likely causes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +33,6 @@ class CanaryText:
     first_answer: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryResult:
-    """What a head hit.
-
-    Args:
-        first_step: Share of positions where its best guess is the target's greedy token.
-        second_step: The same one token further on, fed by the head's own output.
-        position_count: Positions that were counted for the first step.
-    """
-
-    first_step: float
-    second_step: float
-    position_count: int
-
-
 @torch.inference_mode()
 def measure(head: DraftHead, texts: Sequence[CanaryText]) -> CanaryResult:
     """Counts the hits of a head.
@@ -76,27 +48,6 @@ def measure(head: DraftHead, texts: Sequence[CanaryText]) -> CanaryResult:
     first = torch.cat([first for first, _ in hits]).float()
     second = torch.cat([second for _, second in hits]).float()
     return CanaryResult(float(first.mean()), float(second.mean()), len(first))
-
-
-def check(result: CanaryResult) -> None:
-    """Refuses a head whose guesses are worth nothing.
-
-    Raises:
-        UselessHead: A step lies under the floor.
-    """
-    found = f"of {result.position_count} tokens the head guessed {result.first_step:.0%}"
-    if result.first_step < FLOOR:
-        raise UselessHead(
-            f"{found}, and {FLOOR:.0%} is the least. Likely causes: it was made for another "
-            "target; its layer ids are off by one (inputs and outputs are counted in two ways); "
-            "norm_before_fc, fc_norm or norm_before_residual is set wrongly"
-        )
-    if result.second_step < FLOOR:
-        raise UselessHead(
-            f"{found}, but one step further only {result.second_step:.0%}, and {FLOOR:.0%} is the "
-            "least. Likely cause: norm_output is set wrongly, so that it is fed its own output in "
-            "a form that it was not trained with"
-        )
 
 
 def _hits(head: DraftHead, text: CanaryText) -> tuple[Tensor, Tensor]:

@@ -79,7 +79,7 @@ class SelfAttention(nn.Module):
         return result
 
     def _by_head(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(-1, (-1, self._head_dim))
+        return rows.reshape(*rows.shape[:-1], rows.shape[-1] // self._head_dim, self._head_dim)
 
 
 class GatedMlp(nn.Module):

@@ -3,7 +3,7 @@ from contextlib import aclosing
 
 import pytest
 
-from draft_service.drafting import Failed, RoundDone, RoundTimes, Totals
+from draft_service.drafting import Failed, Reach, RoundDone, RoundTimes, Totals
 from draft_service.streams import Streams
 from outrider.protocol.decoding import FinishReason
 from outrider.protocol.errors import InvalidField, NoCapacity, WorkerUnavailable
@@ -27,7 +27,7 @@ class Runner:
 
 
 def done(session_id: bytes, token: int, reason: FinishReason | None = None) -> RoundDone:
-    return RoundDone(session_id, 0, 0, [token], (), 0, 0, reason, TIMES, Totals())
+    return RoundDone(session_id, 0, 0, [token], (), Reach(0, 0), 0, reason, TIMES, Totals())
 
 
 @pytest.mark.asyncio

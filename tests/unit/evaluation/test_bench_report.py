@@ -2,15 +2,25 @@
 
 import io
 import json
+import re
 from xml.etree import ElementTree
 
+import pytest
 from rich.console import Console
 
 from outrider.evaluation.bench_picture import draw
-from outrider.evaluation.bench_report import cells_of, document_of, rates_table, split_table
+from outrider.evaluation.bench_report import (
+    cells_of,
+    depth_table,
+    document_of,
+    means_of,
+    means_table,
+    rates_table,
+    split_table,
+)
 from outrider.evaluation.throughput import Rounds, Sample, Timing
 
-ROUNDS = Rounds(10, 40, 10, 1000, 2000, 3000, 900_000)
+ROUNDS = Rounds(10, 40, 10, 1000, 2000, 3000, 900_000, (10, 8, 5), (8, 2))
 
 
 def sample(task: str, seconds: float, rounds: Rounds = ROUNDS) -> Sample:
@@ -42,25 +52,41 @@ def test_cells_cover_each_task_and_all_of_them() -> None:
     assert all(method != other for _, method, other in ratios)
 
 
+def test_means_weigh_each_task_the_same() -> None:
+    means = {one.method: one for one in means_of(CELLS)}
+    assert means["ngram"].ratios["none"] == pytest.approx(2**0.5)  # of 1 and 2
+    assert means["ngram"].least_ratios["none"] == pytest.approx(1.0)
+    assert means["none"].ratios["transformers"] == pytest.approx(8**0.5)  # of 4 and 2
+    assert means["none"].tokens_per_round == pytest.approx(2.1)
+    assert "none" not in means["none"].ratios
+    screen = io.StringIO()
+    Console(file=screen, width=160).print(means_table(list(means.values()), AGAINST))
+    assert "1.41 (1.00)" in screen.getvalue()
+
+
 def test_a_single_task_has_no_line_for_all() -> None:
     cells = cells_of({"none": [sample("qa", 1.0)]}, against=["none"])
     assert [cell.task for cell in cells] == ["qa"]
+    assert not means_of(cells)
 
 
 def test_the_tables_show_rates_and_the_split() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=160)
     console.print(rates_table(CELLS, AGAINST))
+    console.print(depth_table(CELLS))
     console.print(split_table(CELLS))
     text = screen.getvalue()
     assert "2.00 (2.00-2.00)" in text
     assert "90000" in text
+    assert re.search(r"ngram +│ +80% +│ +25% +│ +0%", text)
     assert "transformers" not in text[text.index("a round, microseconds") :]
 
 
 def test_the_document_is_json() -> None:
-    document = json.loads(json.dumps(document_of(CELLS, SAMPLES, {"prompts": 2})))
+    document = json.loads(json.dumps(document_of(CELLS, means_of(CELLS), SAMPLES, {"prompts": 2})))
     assert document["results"][0]["summary"]["tokens"] == 21
+    assert document["means"][1]["method"] == "ngram"
     assert document["samples"]["ngram"][1]["timing"]["last_s"] == 1.0
 
 
@@ -73,3 +99,11 @@ def test_the_picture_is_svg_and_stays_inside_its_frame() -> None:
     texts = [e.text for e in root.iter() if e.tag.endswith("text")]
     assert "a <title>" in texts
     assert "sum, ngram" in texts
+    height = float(root.attrib["height"])
+    lines = [e.attrib["points"] for e in root.iter() if e.tag.endswith("polyline")]
+    assert len(lines) == 3 + 2  # the scale, and both methods that draft
+    for points in lines:
+        for point in points.split():
+            x, y = map(float, point.split(","))
+            assert 0 <= x <= width
+            assert 0 <= y <= height

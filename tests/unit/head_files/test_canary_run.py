@@ -7,8 +7,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from outrider.canary import PROMPTS
 from outrider.head_files import canary_run
-from outrider.head_files.canary_run import PROMPTS, CanaryTarget
+from outrider.head_files.canary_run import CanaryTarget
 from tests.unit.gateway.tiny_tokenizer import CHAT_TEMPLATE, tiny_tokenizer
 
 LAYERS, SIZE, ANSWER = 3, 16, 12

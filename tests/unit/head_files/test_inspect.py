@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from outrider import cli
+from outrider.canary import CanaryResult
 from outrider.head_files import inspect
 from outrider.head_files.inspect import better_reading, run_inspect
 from outrider.head_files.inspection import AS_READ
-from outrider.modeling.heads.canary import CanaryResult, CanaryText
+from outrider.modeling.heads.canary import CanaryText
 from outrider.modeling.heads.head_config import FINAL_NORM
 from tests.unit.modeling.heads.checkpoints import sample_heads as samples
 from tests.unit.modeling.heads.checkpoints.sample_heads import SIZE, VOCAB

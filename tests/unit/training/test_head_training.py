@@ -35,9 +35,7 @@ def draft_chain(head, token_ids, features, start):
         hidden = torch.cat([hidden, output.feedback[-1:]])
 
 
-def slow_objective(
-    head, data, conversations, token_weight, feature_weight, follow_every=1, turn=0
-):
+def slow_objective(head, data, conversations, token_weight, feature_weight, follow_every=1, turn=0):
     """Objective and sums, guess by guess."""
     objective = torch.zeros(())
     sums = torch.zeros(6, STEPS, dtype=torch.float64)

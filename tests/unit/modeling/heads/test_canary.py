@@ -5,14 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from outrider.modeling.heads.canary import (
-    FLOOR,
-    CanaryResult,
-    CanaryText,
-    UselessHead,
-    check,
-    measure,
-)
+from outrider.canary import FLOOR, CanaryResult, UselessHead, check
+from outrider.modeling.heads.canary import CanaryText, measure
 from outrider.modeling.heads.draft_head import DraftHead
 from outrider.modeling.heads.head_config import HeadConfig
 from tests.unit.modeling.heads.tiny_heads import (
