@@ -109,7 +109,9 @@ def _worker(
         ),
         links=[VerifyLink(settings.verify_timeout_s) for _ in settings.endpoints],
         drafters=methods.drafters,
-        limits=TreeLimits(settings.max_nodes, settings.max_depth, settings.parallel_degree),
+        limits=TreeLimits(
+            settings.max_nodes, settings.max_depth, settings.parallel_degree, settings.full_trees
+        ),
         failover_timeout_s=settings.failover_timeout_s,
         layout=layout,
     )

@@ -35,6 +35,7 @@ from outrider.protocol.session import DraftState, tokens_left
 from outrider.protocol.token_tree import TokenTree
 
 MAX_RESYNCS = 3
+FREE_ROWS = m.CostTable((1, 2), (10**6, 10**6 + 1))  # microseconds
 RESEND_S = 10.0  # a verdict may have been lost with a full queue; the ledger answers repeats
 
 
@@ -46,11 +47,13 @@ class TreeLimits:
         max_nodes: Nodes, the root included.
         max_depth: Drafted tokens on one path.
         parallel_degree: Children per node.
+        are_full: True: trees have as many nodes as they may, whatever rows cost.
     """
 
     max_nodes: int
     max_depth: int
     parallel_degree: int
+    are_full: bool = False
 
 
 class DraftEngine:
@@ -175,7 +178,7 @@ class DraftEngine:
             # A node at depth d yields token d + 1 of the round: deeper than left - 1 is in vain.
             max_depth=min(wish.depth or self._limits.max_depth, target.max_depth, max(0, left - 1)),
             parallel_degree=wish.parallel_degree or self._limits.parallel_degree,
-            cost_table=identity.cost_table,
+            cost_table=FREE_ROWS if self._limits.are_full else identity.cost_table,
             other_rows=drafting.other_rows,
         )
 

@@ -55,9 +55,13 @@ class DraftSettings(Settings):
         description=f"draft method of requests that name none: {', '.join(METHODS)}; empty: "
         "hybrid with a head, else ngram",
     )
-    max_nodes: int = Field(16, description="most nodes of a tree, root included", ge=1, le=1024)
+    max_nodes: int = Field(24, description="most nodes of a tree, root included", ge=1, le=1024)
     max_depth: int = Field(10, description="most drafted tokens on one path", ge=1, le=64)
-    parallel_degree: int = Field(4, description="most children per node", ge=1, le=64)
+    parallel_degree: int = Field(16, description="most children per node", ge=1, le=64)
+    full_trees: bool = Field(
+        False,
+        description="draft as many nodes as allowed, whatever they cost: to compare draft methods",
+    )
     verify_timeout_s: float = Field(
         10.0, description="silence after which a verify worker counts as lost, s", ge=0.5
     )

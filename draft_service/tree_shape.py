@@ -1,5 +1,6 @@
 """Which candidates are expanded and which are sent: by their scores, or by a list of paths."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -8,7 +9,11 @@ from draft_service.drafters.drafter import TreeBudget
 from draft_service.tree_size import TreeSize, best_size
 from outrider.protocol.token_tree import ROOT
 
-MOST_CHILDREN = 16  # whatever a request asks for: a level has as many candidates as its square
+# Whatever a request asks for. Many children, few of them expanded: over recorded answers 16 and 4
+# are as good as 16 and 16 (2.27 and 2.29 tokens per round at 24 nodes) and better than 4 and 4
+# (2.13), and a pass of the head over 4 rows costs hardly more than over one.
+MOST_CHILDREN = 16
+MOST_EXPANDED = 4
 
 Tree = CandidateTree[Any]
 
@@ -30,6 +35,9 @@ class TreeShape(Protocol):
 
     def width(self, budget: TreeBudget) -> int:
         """Children wanted of each expanded node."""
+
+    def breadth(self, budget: TreeBudget) -> int:
+        """Most nodes of one level that are expanded."""
 
     def to_expand(self, tree: Tree, nodes: Sequence[int], budget: TreeBudget) -> list[int]:
         """Those of some nodes of one depth whose children are wanted."""
@@ -57,9 +65,13 @@ class DynamicShape:
         """As `TreeShape.width`."""
         return min(budget.parallel_degree, MOST_CHILDREN)
 
+    def breadth(self, budget: TreeBudget) -> int:
+        """As `TreeShape.breadth`."""
+        return min(budget.parallel_degree, MOST_EXPANDED)
+
     def to_expand(self, tree: Tree, nodes: Sequence[int], budget: TreeBudget) -> list[int]:
         """As `TreeShape.to_expand`."""
-        return tree.best(nodes, self.width(budget))
+        return tree.best(nodes, self.breadth(budget))
 
     def pays(
         self, tree: Tree, promised: Sequence[float], budget: TreeBudget, times: LevelTimes
@@ -112,6 +124,10 @@ class StaticShape:
     def width(self, budget: TreeBudget) -> int:
         """As `TreeShape.width`."""
         return 1 + max((path[-1] for path in self._order), default=0)
+
+    def breadth(self, budget: TreeBudget) -> int:
+        """As `TreeShape.breadth`."""
+        return max(Counter(len(path) for path in self._inner).values(), default=0)
 
     def to_expand(self, tree: Tree, nodes: Sequence[int], budget: TreeBudget) -> list[int]:
         """As `TreeShape.to_expand`."""

@@ -191,7 +191,7 @@ class HeadDrafter:
         """
         shape, asking = self._options.shape, list(sessions)
         while asking:
-            rows = sum(shape.width(session.growth.budget) for session in asking)
+            rows = sum(shape.breadth(session.growth.budget) for session in asking)
             times = LevelTimes(spent, self._passes.level_micros(rows) / len(asking))
             planned = {session: session.growth.plan_level(times) for session in asking}
             planned = {session: nodes for session, nodes in planned.items() if nodes}

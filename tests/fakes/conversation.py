@@ -70,6 +70,7 @@ class Conversation:
         drafters: Mapping[str, Drafter] | None = None,
         make_target: Callable[[int], Target] | None = None,
         layout: FeatureLayout | None = None,
+        full_trees: bool = False,
     ) -> None:
         self.now = 0.0
         self.hub = MemoryHub()
@@ -83,7 +84,7 @@ class Conversation:
             m.Hello(boot_id=b"d" * 16),
             [VerifyLink(timeout_s=10.0)],
             self.drafters,
-            TreeLimits(max_nodes=16, max_depth=8, parallel_degree=4),
+            TreeLimits(max_nodes=16, max_depth=8, parallel_degree=4, are_full=full_trees),
             failover_timeout_s=30.0,
             layout=layout,
         )

@@ -318,3 +318,18 @@ def test_what_was_offered_and_accepted_is_counted_by_depth():
     ):
         assert counts == tuple(sum(d >= n for d in depths) for n in range(1, max(depths) + 1))
     assert sum(totals.accepted_by_depth) == totals.accepted > 0
+
+
+def test_full_trees_have_all_nodes_whatever_rows_cost():
+    sizes = {}
+    for are_full in (False, True):
+        usual = identity()
+        dear = m.CostTable((1, 2), (1_000, 100_000))
+        ack = m.HelloAck(usual.boot_id, usual.target, usual.lease_ms, dear)
+        talk = Conversation(markov_logits(8, seed=3), ack, full_trees=are_full)
+        talk.greet()
+        one = talk.open("s", [1, 2, 3] * 6, ignore_eos=True, max_new_tokens=30)
+        talk.run()
+        sizes[are_full] = [done.drafted_count for done in talk.rounds[one]]
+    assert sum(sizes[False]) == 0
+    assert sum(sizes[True]) > 0

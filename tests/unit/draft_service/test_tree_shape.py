@@ -2,7 +2,13 @@ import pytest
 
 from draft_service.candidate_tree import CandidateTree
 from draft_service.drafters.drafter import TreeBudget
-from draft_service.tree_shape import MOST_CHILDREN, DynamicShape, LevelTimes, StaticShape
+from draft_service.tree_shape import (
+    MOST_CHILDREN,
+    MOST_EXPANDED,
+    DynamicShape,
+    LevelTimes,
+    StaticShape,
+)
 from draft_service.tree_size import best_size
 from outrider.protocol.messages import CostTable
 
@@ -29,6 +35,12 @@ def test_a_dynamic_tree_expands_its_best_nodes():
     assert shape.to_expand(tree, tree.level(1), budget()) == [2, 3]
     assert shape.width(budget()) == 2
     assert shape.width(budget(parallel_degree=64)) == MOST_CHILDREN
+    many = tree_of(*[0.1 * place for place in range(1, 8)])
+    assert shape.to_expand(many, many.level(1), budget(parallel_degree=64)) == [7, 6, 5, 4]
+    for degree, breadth in ((1, 1), (3, 3), (64, MOST_EXPANDED)):
+        assert shape.breadth(budget(parallel_degree=degree)) == breadth
+        expanded = shape.to_expand(many, many.level(1), budget(parallel_degree=degree))
+        assert len(expanded) == breadth
 
 
 def test_a_dynamic_tree_keeps_what_pays():
@@ -59,6 +71,8 @@ def test_a_static_tree_is_the_listed_paths():
     tree = tree_of(0.1, 0.5, 0.3)
     assert shape.width(budget()) == 2
     assert shape.to_expand(tree, tree.level(1), budget()) == [1]
+    assert shape.breadth(budget()) == 1
+    assert StaticShape.parsed("0 1 0.0 1.0").breadth(budget()) == 2
     for token in (5, 6):
         tree.add(1, token, 0.5, None)
     tree.add(4, 8, 0.5, None)
