@@ -19,16 +19,11 @@ from draft_service.verify_link import VerifyLink
 from draft_service.worker import DraftWorker
 from outrider.canary import UselessHead
 from outrider.protocol import messages as m
-from outrider.protocol.zmq_channel import (
-    CurveKeys,
-    UnsafeEndpoint,
-    ZmqDraftChannel,
-    load_curve_keys,
-)
+from outrider.protocol.zmq_channel import UnsafeEndpoint, ZmqDraftChannel
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
 from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
-from outrider.telemetry.metrics import DraftMetrics, start_metrics_server
+from outrider.telemetry.metrics import DraftMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
 from outrider.v1 import drafting_pb2_grpc
 
@@ -64,8 +59,7 @@ async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
     """Serves until told to stop; False where the worker's thread died."""
     stopping = stop_event(environ)
     metrics = DraftMetrics()
-    if settings.metrics_port:
-        _start_metrics(settings, metrics)
+    settings.serve_metrics(metrics.registry)
     streams = Streams(asyncio.get_running_loop())
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     methods = make_methods(settings, metrics)
@@ -100,7 +94,7 @@ def _worker(
     streams: Streams,
     methods: Methods,
 ) -> DraftWorker:
-    keys = _keys(settings)
+    keys = settings.curve_keys()
     layout = methods.layout
     engine = DraftEngine(
         hello=m.Hello(
@@ -136,19 +130,6 @@ def _server(settings: DraftSettings, servicer: DraftingServicer) -> grpc.aio.Ser
     except RuntimeError as error:
         raise BadSettings(f"--grpc-port {settings.grpc_port} cannot be bound: {error}") from error
     return server
-
-
-def _keys(settings: DraftSettings) -> CurveKeys | None:
-    if settings.curve_key is None or settings.curve_peers is None:
-        return None
-    return load_curve_keys(settings.curve_key, settings.curve_peers)
-
-
-def _start_metrics(settings: DraftSettings, metrics: DraftMetrics) -> None:
-    try:
-        start_metrics_server(metrics.registry, settings.metrics_host, settings.metrics_port)
-    except OSError as error:
-        raise BadSettings(f"--metrics-port {settings.metrics_port}: {error}") from error
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:

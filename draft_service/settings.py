@@ -1,20 +1,18 @@
 """Settings of a draft worker."""
 
-from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from draft_service.tree_shape import StaticShape
-from outrider.protocol.zmq_channel import UnsafeEndpoint, check_endpoint
-from outrider.settings import Settings, check_loopback
-from outrider.telemetry.logging import check_level
+from outrider.settings import check_loopback
+from outrider.worker_settings import WorkerSettings
 
 METHODS = ("hybrid", "eagle3", "eagle1", "ngram", "none")  # those with a head come first
 WITHOUT_HEAD = ("ngram", "none")
 
 
-class DraftSettings(Settings):
+class DraftSettings(WorkerSettings):
     """Guesses candidate token trees and has them verified."""
 
     program: ClassVar[str] = "draft_service"
@@ -26,7 +24,6 @@ class DraftSettings(Settings):
     )
     grpc_host: str = Field("127.0.0.1", description="host of the gRPC port; loopback only")
     grpc_port: int = Field(50052, description="port for the gateway", ge=1, le=65535)
-    metrics_host: str = Field("127.0.0.1", description="host of /metrics; loopback only")
     metrics_port: int = Field(9101, description="port of /metrics; 0: none", ge=0, le=65535)
     head: str = Field("", description="folder of a draft head; empty: none is loaded")
     target: str = Field(
@@ -68,23 +65,15 @@ class DraftSettings(Settings):
     failover_timeout_s: float = Field(
         30.0, description="how long a stream waits for another verify worker, s", ge=0.0
     )
-    drain_timeout_s: float = Field(
-        20.0, description="time for running streams after SIGTERM, s", ge=0.0
-    )
-    curve_key: Path | None = Field(None, description="file with this worker's CURVE secret key")
-    curve_peers: Path | None = Field(
-        None, description="file with the verify workers' CURVE public key"
-    )
-    log_level: str = Field("info", description="debug, info, warning or error")
 
     @property
     def endpoints(self) -> list[str]:
         """Verify workers, at least one."""
         return [part.strip() for part in self.verify_endpoints.split(",") if part.strip()]
 
-    @field_validator("grpc_host", "metrics_host")
+    @field_validator("grpc_host")
     @classmethod
-    def _loopback_only(cls, host: str) -> str:
+    def _grpc_is_loopback_only(cls, host: str) -> str:
         return check_loopback("the host", host)
 
     @field_validator("default_method")
@@ -100,11 +89,6 @@ class DraftSettings(Settings):
         StaticShape.parsed(paths)
         return paths
 
-    @field_validator("log_level")
-    @classmethod
-    def _known_level(cls, level: str) -> str:
-        return check_level(level)
-
     @model_validator(mode="after")
     def _method_has_its_head(self) -> Self:
         if self.default_method not in ("", *WITHOUT_HEAD) and not self.head:
@@ -115,13 +99,8 @@ class DraftSettings(Settings):
 
     @model_validator(mode="after")
     def _endpoints_are_safe(self) -> Self:
-        if (self.curve_key is None) != (self.curve_peers is None):
-            raise ValueError("curve_key and curve_peers go together; set both or neither")
         if not self.endpoints:
             raise ValueError("verify_endpoints names no verify worker")
-        try:
-            for endpoint in self.endpoints:
-                check_endpoint(endpoint, self.curve_key is not None)
-        except UnsafeEndpoint as error:
-            raise ValueError(f"verify_endpoints {error}") from error
+        for endpoint in self.endpoints:
+            self.check_endpoint("verify_endpoints", endpoint)
         return self

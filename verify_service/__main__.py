@@ -8,16 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import zmq
 
-from outrider.protocol.zmq_channel import (
-    CurveKeys,
-    UnsafeEndpoint,
-    ZmqVerifyChannel,
-    load_curve_keys,
-)
+from outrider.protocol.zmq_channel import CurveKeys, UnsafeEndpoint, ZmqVerifyChannel
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
 from outrider.supervised import watch_parent
 from outrider.telemetry.logging import setup_logging
-from outrider.telemetry.metrics import VerifyMetrics, start_metrics_server
+from outrider.telemetry.metrics import VerifyMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
 from verify_service.engine import VerifyEngine
 from verify_service.executor import TorchExecutor
@@ -48,10 +43,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 def _serve(settings: VerifySettings, environ: Mapping[str, str]) -> None:
-    keys = _keys(settings)
+    keys = settings.curve_keys()
     metrics = VerifyMetrics()
-    if settings.metrics_port:
-        _start_metrics(settings, metrics)
+    settings.serve_metrics(metrics.registry)
     loaded = load_target(settings)
     metrics.kv_blocks_total.set(loaded.blocks.block_count)
     channel = _bind(settings.endpoint, keys)
@@ -71,24 +65,11 @@ def _serve(settings: VerifySettings, environ: Mapping[str, str]) -> None:
     worker.run()
 
 
-def _keys(settings: VerifySettings) -> CurveKeys | None:
-    if settings.curve_key is None or settings.curve_peers is None:
-        return None
-    return load_curve_keys(settings.curve_key, settings.curve_peers)
-
-
 def _bind(endpoint: str, keys: CurveKeys | None) -> ZmqVerifyChannel:
     try:
         return ZmqVerifyChannel(endpoint, keys)
     except zmq.ZMQError as error:
         raise BadSettings(f"--endpoint {endpoint} cannot be bound: {error}") from error
-
-
-def _start_metrics(settings: VerifySettings, metrics: VerifyMetrics) -> None:
-    try:
-        start_metrics_server(metrics.registry, settings.metrics_host, settings.metrics_port)
-    except OSError as error:
-        raise BadSettings(f"--metrics-port {settings.metrics_port}: {error}") from error
 
 
 if __name__ == "__main__":

@@ -1,16 +1,13 @@
 """Settings of a verify worker."""
 
-from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from outrider.protocol.zmq_channel import UnsafeEndpoint, check_endpoint
-from outrider.settings import Settings, check_loopback
-from outrider.telemetry.logging import check_level
+from outrider.worker_settings import WorkerSettings
 
 
-class VerifySettings(Settings):
+class VerifySettings(WorkerSettings):
     """Runs the target model over candidate trees and keeps the KV cache."""
 
     program: ClassVar[str] = "verify_service"
@@ -45,33 +42,9 @@ class VerifySettings(Settings):
     lease_ms: int = Field(
         5000, description="silence after which a peer's sessions are freed, ms", ge=100
     )
-    drain_timeout_s: float = Field(
-        20.0, description="time for running sessions after SIGTERM, s", ge=0.0
-    )
-    metrics_host: str = Field("127.0.0.1", description="host of /metrics; loopback only")
     metrics_port: int = Field(9102, description="port of /metrics; 0: none", ge=0, le=65535)
-    curve_key: Path | None = Field(None, description="file with this worker's CURVE secret key")
-    curve_peers: Path | None = Field(
-        None, description="folder with the CURVE public keys of draft workers"
-    )
-    log_level: str = Field("info", description="debug, info, warning or error")
-
-    @field_validator("metrics_host")
-    @classmethod
-    def _loopback_only(cls, host: str) -> str:
-        return check_loopback("the host", host)
-
-    @field_validator("log_level")
-    @classmethod
-    def _known_level(cls, level: str) -> str:
-        return check_level(level)
 
     @model_validator(mode="after")
     def _endpoint_is_safe(self) -> Self:
-        if (self.curve_key is None) != (self.curve_peers is None):
-            raise ValueError("curve_key and curve_peers go together; set both or neither")
-        try:
-            check_endpoint(self.endpoint, self.curve_key is not None)
-        except UnsafeEndpoint as error:
-            raise ValueError(f"endpoint {error}") from error
+        self.check_endpoint("endpoint", self.endpoint)
         return self
