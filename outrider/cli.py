@@ -15,7 +15,7 @@ from outrider.embedded_model import EMBEDDED, embedded_model_folder
 from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.pulling.errors import PullError
 from outrider.settings import EXIT_BAD_SETTINGS, BadSettings
-from outrider.supervision.service_plan import ServiceOptions
+from outrider.supervision.service_plan import AUTO_HEAD, ServiceOptions
 
 _PASSED_ON = {
     "allow_extra_args": True,
@@ -84,15 +84,18 @@ def up(
         bool, typer.Option(help="Fetch the embedded model where it is missing.")
     ] = True,
     head: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a draft head made for the target.", exists=True),
-    ] = None,
+        str,
+        typer.Option(
+            help='Folder of a draft head made for the target, "none", or "auto": '
+            "the one that comes with the embedded model."
+        ),
+    ] = AUTO_HEAD,
 ) -> None:
     """Run gateway, draft and verify worker on this machine; Ctrl-C stops them."""
     from outrider.supervision.up import run_up  # noqa: PLC0415  the others start faster without it
 
-    options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method, head)
-    raise typer.Exit(run_up(model, options, pull, os.environ))
+    options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method)
+    raise typer.Exit(run_up(model, head, options, pull, os.environ))
 
 
 @app.command()

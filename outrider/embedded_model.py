@@ -1,4 +1,5 @@
-"""The model that is served where nobody names another: what it is, where it lies, how it is found.
+"""The model that is served where nobody names another: what it is, where it lies, how it is found;
+and the draft head that comes with it.
 
 Refuses to know how it gets there (`outrider/pulling`). Never torch.
 """
@@ -15,6 +16,7 @@ from outrider.settings import BadSettings
 
 EMBEDDED: Final = "embedded"
 MODEL_NAME: Final = "SmolLM2-135M-Instruct"
+EMBEDDED_HEAD: Final = Path(__file__).parent / "embedded_head"
 
 # Repository name on a model hub: one or two parts, no path.
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")

@@ -18,6 +18,9 @@ VERIFY_METRICS_PORT = 9102
 GATEWAY_STOP_TIMEOUT_S = 30.0  # its running requests get 20
 WORKER_STOP_TIMEOUT_S = 10.0
 
+AUTO_HEAD = "auto"  # the one that comes with the embedded model, where that is served
+NO_HEAD = "none"
+
 FreePort = Callable[[int, frozenset[int]], int]
 
 

@@ -14,7 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from outrider.embedded_model import EMBEDDED, embedded_model_folder, resolve_model
+from outrider.embedded_model import (
+    EMBEDDED,
+    EMBEDDED_HEAD,
+    embedded_model_folder,
+    resolve_model,
+)
 from outrider.pulling.hub import fetch_hub_model
 from outrider.pulling.manifest import missing_files
 from outrider.pulling.pull import default_steps, pull
@@ -26,7 +31,12 @@ from outrider.supervision.ports import free_port, is_free
 from outrider.supervision.readiness import wait_until_serving
 from outrider.supervision.restart_policy import RestartPolicy
 from outrider.supervision.runtime_folder import verify_endpoint
-from outrider.supervision.service_plan import ServiceOptions, plan_services
+from outrider.supervision.service_plan import (
+    AUTO_HEAD,
+    NO_HEAD,
+    ServiceOptions,
+    plan_services,
+)
 from outrider.supervision.supervisor import Supervisor
 from outrider.supervision.terminal import UpTerminal
 
@@ -52,12 +62,15 @@ class Addresses:
     http_port: int
 
 
-def run_up(model: str, options: ServiceOptions, may_pull: bool, environ: Mapping[str, str]) -> int:
+def run_up(
+    model: str, head: str, options: ServiceOptions, may_pull: bool, environ: Mapping[str, str]
+) -> int:
     """Serves until told to stop.
 
     Args:
         model: As `resolve_model` reads it.
-        options: What else was asked for; its model is replaced.
+        head: As `head_folder` reads it.
+        options: What else was asked for; its model and head are replaced.
         may_pull: Fetch the embedded model where it is missing.
         environ: Environment.
 
@@ -79,8 +92,9 @@ def run_up(model: str, options: ServiceOptions, may_pull: bool, environ: Mapping
     if addresses.grpc_port == addresses.http_port:
         raise BadSettings(f"--grpc-port and --http-port are both {options.grpc_port}")
     folder = model_folder(model, may_pull, environ)
+    options = replace(options, model=folder, head=head_folder(head, folder, environ))
     with verify_endpoint(environ) as endpoint:
-        specs = plan_services(replace(options, model=folder), endpoint, environ, free_port)
+        specs = plan_services(options, endpoint, environ, free_port)
         terminal = UpTerminal()
         try:
             return asyncio.run(_serve(specs, addresses, folder.name, terminal, environ))
@@ -101,6 +115,29 @@ def model_folder(model: str, may_pull: bool, environ: Mapping[str, str]) -> Path
             pull(embedded, reporter, default_steps())
     found = resolve_model(model, environ)
     return found if isinstance(found, Path) else fetch_hub_model(found)
+
+
+def head_folder(head: str, model: Path, environ: Mapping[str, str]) -> Path | None:
+    """Finds a draft head.
+
+    Args:
+        head: A folder, "none", or "auto": the one that comes with the embedded model, unless
+            another model is served or the environment names a head to the draft worker.
+        model: Folder of the target.
+        environ: Environment.
+
+    Raises:
+        BadSettings: There is no such folder.
+    """
+    if head == NO_HEAD:
+        return None
+    if head == AUTO_HEAD:
+        is_settled = environ.get("OUTRIDER_DRAFT_HEAD", "").strip()
+        return EMBEDDED_HEAD if model == embedded_model_folder(environ) and not is_settled else None
+    folder = Path(head).expanduser().absolute()
+    if not folder.is_dir():
+        raise BadSettings(f"--head {head}: no such folder, and neither {AUTO_HEAD} nor {NO_HEAD}")
+    return folder
 
 
 async def _serve(

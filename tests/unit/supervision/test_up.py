@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from outrider.embedded_model import EMBEDDED_HEAD, embedded_model_folder
 from outrider.settings import BadSettings
 from outrider.supervision.child import describe_status
 from outrider.supervision.service_plan import ServiceOptions
-from outrider.supervision.up import Addresses, ready_text, run_up
+from outrider.supervision.up import Addresses, head_folder, ready_text, run_up
 
 
 def test_the_ready_line_has_addresses_and_commands_that_work() -> None:
@@ -41,19 +42,19 @@ def test_a_port_out_of_range_stops_before_anything_is_loaded(
 ) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
     with pytest.raises(BadSettings, match=reason):
-        run_up("embedded", ServiceOptions(Path(), grpc_port, http_port), False, {})
+        run_up("embedded", "auto", ServiceOptions(Path(), grpc_port, http_port), False, {})
 
 
 def test_a_taken_public_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: port != 8080)
     with pytest.raises(BadSettings, match=r"--http-port 8080: in use on 127\.0\.0\.1"):
-        run_up("embedded", ServiceOptions(Path()), False, {})
+        run_up("embedded", "auto", ServiceOptions(Path()), False, {})
 
 
 def test_one_port_cannot_be_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
     with pytest.raises(BadSettings, match="are both 7000"):
-        run_up("embedded", ServiceOptions(Path(), 7000, 7000), False, {})
+        run_up("embedded", "auto", ServiceOptions(Path(), 7000, 7000), False, {})
 
 
 def test_a_missing_model_without_pull_says_what_to_run(
@@ -61,10 +62,22 @@ def test_a_missing_model_without_pull_says_what_to_run(
 ) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
     with pytest.raises(BadSettings, match="run `outrider pull`"):
-        run_up("embedded", ServiceOptions(Path()), False, {"OUTRIDER_CACHE": str(tmp_path)})
+        run_up("embedded", "auto", ServiceOptions(Path()), False, {"OUTRIDER_CACHE": str(tmp_path)})
 
 
 def test_a_status_in_words() -> None:
     assert describe_status(3) == "ended with status 3"
     assert describe_status(-9) == "was ended by SIGKILL"
     assert describe_status(-250) == "was ended by signal 250"
+
+
+def test_the_embedded_model_comes_with_its_head_and_others_come_without(tmp_path: Path) -> None:
+    environ = {"OUTRIDER_CACHE": str(tmp_path)}
+    embedded = embedded_model_folder(environ)
+    assert head_folder("auto", embedded, environ) == EMBEDDED_HEAD
+    assert head_folder("none", embedded, environ) is None
+    assert head_folder("auto", tmp_path, environ) is None
+    assert head_folder("auto", embedded, environ | {"OUTRIDER_DRAFT_HEAD": "/own"}) is None
+    assert head_folder(str(tmp_path), embedded, environ) == tmp_path
+    with pytest.raises(BadSettings, match="--head nowhere"):
+        head_folder("nowhere", embedded, environ)
