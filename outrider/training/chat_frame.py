@@ -1,5 +1,6 @@
 """How the target's chat template frames what is said, as token ids."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,8 +60,11 @@ class ChatFrame:
             raise BadSettings("the target has no chat template for prompts of several messages")
         return list(self._tokenizer(prompt.messages[0].content)["input_ids"])
 
-    def user_turn(self) -> UserTurn:
+    def user_turn(self, opening: str = "") -> UserTurn:
         """What the target is given so that it writes the user's part.
+
+        Args:
+            opening: The user's first words, so that it goes on from there.
 
         Raises:
             BadSettings: There is no template, or it hides where the user's words begin.
@@ -73,11 +77,11 @@ class ChatFrame:
         begin, mark, end = text.partition(_MARK)
         if not mark:
             raise BadSettings("the target's chat template leaves the user's words out")
-        return UserTurn(self._encode(begin), self._encode(end)[:1] if end else [])
+        return UserTurn(self._encode(begin + opening), self._encode(end)[:1] if end else [])
 
-    def text(self, token_ids: list[int]) -> str:
+    def words(self, token_ids: Sequence[int]) -> str:
         """What the ids say, control tokens left out."""
-        return str(self._tokenizer.decode(token_ids, skip_special_tokens=True)).strip()
+        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
     def _render(self, messages: list[dict[str, str]], add_generation_prompt: bool) -> str:
         return str(

@@ -1,7 +1,7 @@
 """Stage (a): prompts from files, and such as the target writes itself.
 
-The target is given its chat template's beginning of a user message and goes on as the user; the
-same seed gives the same words, on any service.
+The target is given its chat template's beginning of a user message, and perhaps the message's first
+words, and goes on as the user; the same seed gives the same words, on any service.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,16 @@ from pathlib import Path
 from outrider.evaluation.client import Answer
 from outrider.training.asking import Question, ask_all
 from outrider.training.chat_frame import ChatFrame
-from outrider.training.prompts import Message, Prompt, in_order, read_prompt, user_prompt
+from outrider.training.prompts import (
+    Message,
+    Opening,
+    Prompt,
+    in_order,
+    openings_digest,
+    read_opening,
+    read_prompt,
+    user_prompt,
+)
 from outrider.training.serving import Serving
 from outrider.training.terminal import Terminal
 from outrider.training.work_folder import WorkFolder, open_log, read_rows, write_rows
@@ -26,6 +35,7 @@ class PromptOptions:
     Args:
         files: JSON lines of texts or messages.
         own_count: Prompts that the target is asked to write.
+        openings: JSON lines of first words of those, which take turns; none: it begins itself.
         max_tokens: Of one of those.
         temperature: At which it writes.
         top_k: Most likely tokens that it draws from; 0 is all.
@@ -35,6 +45,7 @@ class PromptOptions:
 
     files: Sequence[Path]
     own_count: int
+    openings: Sequence[Path]
     max_tokens: int
     temperature: float
     top_k: int
@@ -75,31 +86,36 @@ def _write_own(
     serving: Serving,
     terminal: Terminal,
 ) -> list[Prompt]:
+    openings = [read_opening(row, at) for path in options.openings for row, at in read_rows(path)]
+    openings = openings or [Opening("")]
     key = {
         "target": serving.target_name,
         "max_tokens": options.max_tokens,
         "temperature": options.temperature,
         "top_k": options.top_k,
+        "openings": openings_digest(openings),
     }
     log = open_log(work.user_turns, key)
     seeds = range(options.seed, options.seed + options.own_count)
     done = {record["seed"] for record in log.records}
     missing = [seed for seed in seeds if seed not in done]
-    turn = frame.user_turn()
+    turns = [frame.user_turn(opening.text) for opening in openings]
 
     def questions() -> Iterable[Question]:
         for seed in missing:
+            opening, turn = openings[seed % len(turns)], turns[seed % len(turns)]
+            most = opening.max_tokens or options.max_tokens
             yield Question(
-                str(seed), turn.begin_ids, options.max_tokens, options.temperature, options.top_k,
-                seed, turn.end_ids,
+                str(seed), turn.begin_ids, most, options.temperature, options.top_k, seed,
+                turn.end_ids,
             )  # fmt: skip
 
     with terminal.bar("prompts", len(seeds), len(seeds) - len(missing)) as advance:
 
         def keep(question: Question, answer: Answer) -> None:
-            text = frame.text(list(answer.token_ids))
+            text = openings[question.seed % len(openings)].text + frame.words(answer.token_ids)
             is_cut = answer.finish_reason == CUT
-            log.append({"seed": question.seed, "text": text, "cut": is_cut})
+            log.append({"seed": question.seed, "text": text.strip(), "cut": is_cut})
             advance(1)
 
         if missing:

@@ -12,6 +12,7 @@ from outrider.training.shards import FeatureMode
 
 DESCRIPTION = "Train a draft head for a target, in stages that go on where a killed run stopped."
 DEFAULT_OWN_PROMPTS = 2000
+OUR_OPENINGS = Path(__file__).parent / "openings.jsonl"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,6 +70,16 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         type=_count,
         help=f"prompts that the target writes itself (default: {DEFAULT_OWN_PROMPTS} where "
         "nothing else is named)",
+    )
+    option(
+        "--openings",
+        type=_openings,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help='JSON lines of {"text": ...}: first words of its prompts, which take turns; '
+        '"max_tokens" beside a text lets its prompts be longer; "diverse": a list of ours, '
+        "English, of code, sums, facts, instructions and articles",
     )
     option("--prompt-tokens", type=_positive, default=160, help="most tokens of one of those")
     option("--prompt-temperature", type=_share_above, default=1.0, help="at which they are written")
@@ -161,6 +172,10 @@ def _add_result(parser: argparse.ArgumentParser) -> None:
         help="of the written weights",
     )
     option("--license", default="", help="of the head, for its card")
+
+
+def _openings(value: str) -> Path:
+    return OUR_OPENINGS if value == "diverse" else Path(value)
 
 
 def _count(value: str) -> int:

@@ -93,8 +93,8 @@ def read_options(argv: Sequence[str]) -> TrainOptions:
         run=args.run,
         model=args.model,
         prompts=PromptOptions(
-            args.prompt_file, own_prompts, args.prompt_tokens, args.prompt_temperature,
-            args.top_k, args.keep_cut_prompts, args.seed,
+            args.prompt_file, own_prompts, args.openings, args.prompt_tokens,
+            args.prompt_temperature, args.top_k, args.keep_cut_prompts, args.seed,
         ),
         answers=AnswerOptions(
             args.answer_tokens, args.temperatures, args.top_k, args.answers_per_prompt,

@@ -68,6 +68,45 @@ def read_prompt(row: object, where: str) -> Prompt:
     return Prompt(messages)
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """First words of a prompt that the target goes on with.
+
+    Args:
+        text: The words; empty: it begins itself.
+        max_tokens: Most tokens that it adds; None: as many as for the others.
+    """
+
+    text: str
+    max_tokens: int | None = None
+
+
+def read_opening(row: object, where: str) -> Opening:
+    """Checks one row: `{"text": ...}`, with `max_tokens` if the prompt may be longer than others.
+
+    Args:
+        row: As parsed from JSON.
+        where: File and line, for messages.
+
+    Raises:
+        BadConversations: It is not of that shape.
+    """
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        raise BadConversations(f"{where}: an opening needs a text")
+    most = row.get("max_tokens")
+    if most is not None and (type(most) is not int or most < 1):
+        raise BadConversations(f"{where}: max_tokens must be a whole number of at least 1")
+    return Opening(row["text"], most)
+
+
+def openings_digest(openings: Iterable[Opening]) -> str:
+    """Hash of the openings in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for one in openings:
+        digest.update(f"{one.text}\x00{one.max_tokens}\x01".encode())
+    return digest.hexdigest()
+
+
 def in_order(prompts: Iterable[Prompt]) -> list[Prompt]:
     """Each prompt once, in the order of their digests: a fixed order with no meaning of its own."""
     unique = {prompt.digest: prompt for prompt in prompts}

@@ -1,5 +1,6 @@
 """Prompts and answers from a service: what is asked, what is kept, and what is not asked twice."""
 
+import json
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,11 +12,12 @@ from outrider.training import asking
 from outrider.training.chat_frame import ChatFrame
 from outrider.training.make_answers import AnswerOptions, make_answers
 from outrider.training.make_prompts import PromptOptions, make_prompts
-from outrider.training.prompts import user_prompt
+from outrider.training.option_flags import OUR_OPENINGS
+from outrider.training.prompts import read_opening, user_prompt
 from outrider.training.serving import Serving
 from outrider.training.smoke_target import build_smoke_target
 from outrider.training.terminal import Terminal
-from outrider.training.work_folder import WorkFolder
+from outrider.training.work_folder import WorkFolder, read_rows
 from tests.unit.training.fake_service import FakeStub
 
 SILENT = Terminal(is_silent=True)
@@ -57,8 +59,8 @@ def serving() -> Serving:
 
 def prompt_options(**changes) -> PromptOptions:
     values: dict[str, Any] = {
-        "files": [], "own_count": 6, "max_tokens": 5, "temperature": 1.0, "top_k": 0,
-        "keeps_cut": False, "seed": 10,
+        "files": [], "own_count": 6, "openings": [], "max_tokens": 5, "temperature": 1.0,
+        "top_k": 0, "keeps_cut": False, "seed": 10,
     }  # fmt: skip
     return PromptOptions(**(values | changes))
 
@@ -78,6 +80,35 @@ def test_more_prompts_are_asked_for_and_none_twice(frame, stub, work):
     make_prompts(prompt_options(own_count=2), frame, work, serving(), SILENT)
     make_prompts(prompt_options(own_count=5), frame, work, serving(), SILENT)
     assert sorted(request.sampling.seed for request in stub.requests) == [10, 11, 12, 13, 14]
+
+
+def test_it_goes_on_with_first_words_that_take_turns(frame, stub, work, tmp_path):
+    path = tmp_path / "openings.jsonl"
+    path.write_text('{"text": "seven grey"}\n{"text": "", "max_tokens": 9}\n')
+    options = prompt_options(openings=[path], own_count=4, keeps_cut=True)
+    prompts = make_prompts(options, frame, work, serving(), SILENT)
+    assert len(prompts) == 4
+    asked = {request.sampling.seed: request for request in stub.requests}
+    begun = frame.user_turn("seven grey").begin_ids
+    for seed in (10, 12):
+        assert list(asked[seed].token_ids.ids) == begun != [USER]
+        assert asked[seed].limits.max_new_tokens == 5
+    for seed in (11, 13):
+        assert list(asked[seed].token_ids.ids) == [USER]
+        assert asked[seed].limits.max_new_tokens == 9
+    texts = [
+        record["text"] for record in map(json.loads, work.user_turns.read_text().splitlines()[1:])
+    ]
+    assert sum(text.startswith("seven grey") for text in texts) == 2
+    with pytest.raises(BadSettings, match="openings"):
+        make_prompts(prompt_options(), frame, work, serving(), SILENT)
+
+
+def test_our_own_openings_can_be_read():
+    openings = [read_opening(row, where) for row, where in read_rows(OUR_OPENINGS)]
+    assert len(openings) > 50
+    assert any(one.max_tokens for one in openings)
+    assert "" in {one.text for one in openings}
 
 
 def test_files_and_the_targets_own_are_one_list_in_a_fixed_order(frame, stub, work, tmp_path):
