@@ -1,10 +1,12 @@
-"""Captured features on disk: one safetensors file per shard, written whole or not at all.
+"""Captured features on disk: safetensors files that are written whole or not at all.
 
-Which conversations a shard holds is planned, not stored; a shard that lies there is finished work.
+A file says which conversations it holds, so whatever lies in the folder is finished work, in which
+order and by how many ranks it may have been done, and more conversations only add files.
 """
 
-from collections.abc import Sequence
-from itertools import accumulate
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,56 +15,71 @@ from safetensors.torch import save_file
 
 from outrider.training.captured import Captured, join
 
+_LENGTHS = "lengths"  # metadata: JSON of rows by conversation, in their order
+
 
 class FeatureStore:
-    """The shards of one set of conversations.
+    """The features of some conversations, each known by its digest.
 
     Args:
         folder: Of the files; made where missing.
-        shards: Conversations of each shard, from `plan_shards`.
-        lengths: Tokens of each conversation.
     """
 
-    def __init__(self, folder: Path, shards: Sequence[range], lengths: Sequence[int]) -> None:
-        self.shards = list(shards)
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._place: dict[int, tuple[int, slice]] = {}
-        for number, shard in enumerate(self.shards):
-            ends = accumulate(lengths[index] for index in shard)
-            for index, end in zip(shard, ends, strict=True):
-                self._place[index] = number, slice(end - lengths[index], end)
-        self._open: dict[int, Any] = {}
+        self._place: dict[str, tuple[Path, slice]] = {}
+        self._open: dict[Path, Any] = {}
         folder.mkdir(parents=True, exist_ok=True)
+        self.look()
 
-    def missing(self) -> list[int]:
-        """Shards that are still to be written."""
-        return [n for n in range(len(self.shards)) if not self._path(n).exists()]
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._place
 
-    def write(self, number: int, captured: Captured) -> None:
-        """Stores one shard: its conversations, laid end to end."""
+    def look(self) -> None:
+        """Takes notice of files that others have written."""
+        known = {path for path, _ in self._place.values()}
+        for path in sorted(self._folder.glob("*.safetensors")):
+            if path not in known:
+                self._note(path, json.loads(self._file(path).metadata()[_LENGTHS]))
+
+    def write(self, lengths: Mapping[str, int], captured: Captured) -> None:
+        """Stores conversations that were laid end to end.
+
+        Args:
+            lengths: Rows of each, by digest.
+            captured: All of them.
+        """
+        name = hashlib.blake2b("".join(lengths).encode(), digest_size=16).hexdigest()
+        path = self._folder / f"{name}.safetensors"
+        part = path.with_suffix(".part")
         tensors = {name: tensor.cpu() for name, tensor in captured._asdict().items()}
-        part = self._path(number).with_suffix(".part")
-        save_file(tensors, part)
-        part.rename(self._path(number))
+        save_file(tensors, part, metadata={_LENGTHS: json.dumps(dict(lengths))})
+        part.rename(path)
+        self._note(path, lengths)
 
-    def read(self, indices: Sequence[int]) -> Captured:
-        """Conversations by their indices, laid end to end in that order."""
+    def read(self, digests: Sequence[str]) -> Captured:
+        """Conversations by their digests, laid end to end in that order."""
         parts = []
-        for index in indices:
-            number, rows = self._place[index]
-            file = self._file(number)
+        for digest in digests:
+            path, rows = self._place[digest]
+            file = self._file(path)
             parts.append(Captured(*(file.get_slice(name)[rows] for name in Captured._fields)))
         return join(parts)
 
-    def remove(self, number: int) -> None:
-        """Takes one shard away again."""
-        self._open.pop(number, None)
-        self._path(number).unlink(missing_ok=True)
+    def remove(self, digest: str) -> None:
+        """Takes the file that holds a conversation away again."""
+        path, _ = self._place[digest]
+        self._place = {one: at for one, at in self._place.items() if at[0] != path}
+        self._open.pop(path, None)
+        path.unlink()
 
-    def _file(self, number: int) -> Any:
-        if number not in self._open:
-            self._open[number] = safe_open(self._path(number), framework="pt")
-        return self._open[number]
+    def _note(self, path: Path, lengths: Mapping[str, int]) -> None:
+        begin = 0
+        for digest, length in lengths.items():
+            self._place[digest] = path, slice(begin, begin + length)
+            begin += length
 
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number:05d}.safetensors"
+    def _file(self, path: Path) -> Any:
+        if path not in self._open:
+            self._open[path] = safe_open(path, framework="pt")
+        return self._open[path]

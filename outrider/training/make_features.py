@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from outrider.settings import BadSettings
+from outrider.training.batches import pack
 from outrider.training.capture import TargetCapture
 from outrider.training.captured import Captured, FeatureSource
 from outrider.training.conversation import Conversation, LossOn
@@ -20,7 +21,6 @@ from outrider.training.shards import (
     FeatureMode,
     bytes_per_token,
     fits,
-    plan_shards,
     storing_pays,
 )
 from outrider.training.terminal import Terminal
@@ -76,7 +76,7 @@ class Features:
         self._ranks, self._terminal = ranks, terminal
         self._capture: TargetCapture | None = None
         self._lengths = [len(one) for one in plan.conversations]
-        self._shards = plan_shards(self._lengths, SHARD_TOKENS)
+        self._digests = [one.digest for one in plan.conversations]
 
     def source(self, mode: FeatureMode) -> FeatureSource:
         """Stored features once all are stored, or the target itself.
@@ -84,30 +84,31 @@ class Features:
         Raises:
             BadSettings: They are to be stored and do not fit, or others lie in the folder.
         """
-        needed = sum(self._lengths) * bytes_per_token(
-            self._plan.feature_size, self._plan.likely_count
-        )
+        store = FeatureStore(self._folder) if self._folder.exists() else None
+        missing = self._missing(store)
+        self._ranks.wait_for_all()  # all have seen the same, before anybody writes
+        token_bytes = bytes_per_token(self._plan.feature_size, self._plan.likely_count)
+        needed = sum(self._lengths[index] for index in missing) * token_bytes
         free = shutil.disk_usage(self._existing_folder()).free
         self._terminal.say(
-            f"features: {sum(self._lengths)} tokens would take {needed / GIB:.2f} GiB; "
-            f"{free / GIB:.1f} GiB are free"
+            f"features: of {len(self._lengths)} conversations {len(missing)} are not stored yet "
+            f"and would take {needed / GIB:.2f} GiB; {free / GIB:.1f} GiB are free"
         )
         if mode is FeatureMode.ONLINE or (mode is FeatureMode.AUTO and self._plan.passes == 1):
             return self._online("")
-        is_there = self._folder.exists() and not self._store().missing()
-        if not is_there and not fits(needed, free):
+        if missing and not fits(needed, free):
             if mode is FeatureMode.STORED:
                 raise BadSettings(
                     f"--features stored needs {needed / GIB:.2f} GiB under {self._folder}"
                 )
             return self._online(": there is no room to store them")
         if self._ranks.is_first:
-            claim(self._folder, {**self._plan.key, "shard_tokens": SHARD_TOKENS})
-        store = self._store()
-        if mode is FeatureMode.AUTO and not self._agree(self._should_store(store)):
+            claim(self._folder, self._plan.key)
+        store = store or FeatureStore(self._folder)
+        if mode is FeatureMode.AUTO and not self._agree(self._should_store(store, missing)):
             return self._online(": that costs less here than storing and reading")
-        self._store_missing(store)
-        return store.read
+        self._store_missing(store, missing)
+        return lambda indices: store.read([self._digests[index] for index in indices])
 
     def _online(self, reason: str) -> FeatureSource:
         self._terminal.say(f"features: the target runs along with training{reason}")
@@ -125,16 +126,17 @@ class Features:
 
         return source
 
-    def _should_store(self, store: FeatureStore) -> bool:
+    def _should_store(self, store: FeatureStore, missing: Sequence[int]) -> bool:
         """Measures on the first shard, which is work done if the answer is yes."""
-        if not self._ranks.is_first or 0 not in store.missing():
-            return True
+        if not self._ranks.is_first or len(missing) < len(self._lengths):
+            return True  # what is begun is finished
+        first = self._shards(missing)[0]
         times = [time.monotonic()]
-        captured = self._run(store.shards[0])
+        captured = self._run(first)
         times.append(time.monotonic())
-        store.write(0, captured)
+        self._write(store, first, captured)
         times.append(time.monotonic())
-        store.read(store.shards[0])
+        store.read([self._digests[index] for index in first])
         times.append(time.monotonic())
         tokens = len(captured.features)
         capture_s, write_s, read_s = ((end - begin) / tokens for begin, end in pairwise(times))
@@ -144,20 +146,34 @@ class Features:
         )
         pays = storing_pays(FeatureCosts(capture_s, write_s, read_s), self._plan.passes)
         if not pays:
-            store.remove(0)
+            store.remove(self._digests[first[0]])
         return pays
 
-    def _store_missing(self, store: FeatureStore) -> None:
-        own = range(self._ranks.rank, len(store.shards), self._ranks.count)
-        missing = [number for number in store.missing() if number in own]
-        tokens = [sum(self._lengths[i] for i in store.shards[number]) for number in own]
-        left = sum(sum(self._lengths[i] for i in store.shards[number]) for number in missing)
-        with self._terminal.bar("features", sum(tokens), sum(tokens) - left) as advance:
-            for number in missing:
-                captured = self._run(store.shards[number])
-                store.write(number, captured)
+    def _store_missing(self, store: FeatureStore, missing: Sequence[int]) -> None:
+        own = self._shards(missing)[self._ranks.rank :: self._ranks.count]
+        left = [shard for shard in own if self._digests[shard[0]] not in store]
+        tokens = sum(self._lengths[index] for shard in own for index in shard)
+        rest = sum(self._lengths[index] for shard in left for index in shard)
+        with self._terminal.bar("features", tokens, tokens - rest) as advance:
+            for shard in left:
+                captured = self._run(shard)
+                self._write(store, shard, captured)
                 advance(len(captured.features))
         self._ranks.wait_for_all()
+        store.look()
+
+    def _shards(self, missing: Sequence[int]) -> list[list[int]]:
+        return pack(missing, self._lengths, SHARD_TOKENS)
+
+    def _write(self, store: FeatureStore, shard: Sequence[int], captured: Captured) -> None:
+        store.write({self._digests[index]: self._lengths[index] for index in shard}, captured)
+
+    def _missing(self, store: FeatureStore | None) -> list[int]:
+        return [
+            index
+            for index, digest in enumerate(self._digests)
+            if store is None or digest not in store
+        ]
 
     def _run(self, indices: Sequence[int]) -> Captured:
         if self._capture is None:
@@ -172,9 +188,6 @@ class Features:
         """What the first rank says, on all of them."""
         said = torch.tensor(float(own and self._ranks.is_first), device=self._ranks.device)
         return bool(self._ranks.add_up(said) > 0)
-
-    def _store(self) -> FeatureStore:
-        return FeatureStore(self._folder, self._shards, self._lengths)
 
     def _existing_folder(self) -> Path:
         folder = self._folder

@@ -55,7 +55,6 @@ class Setup:
         vocabulary = hashlib.sha256(self.vocabulary.target_ids.astype("<i8").tobytes())
         return {
             "target": self.target.mark,
-            "conversations": self.data_mark,
             "feature_layers": list(self.config.feature_layers),
             "vocabulary": vocabulary.hexdigest()[:32],
             "likely": self.recipe.likely_count,

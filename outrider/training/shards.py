@@ -1,10 +1,7 @@
-"""How features are cut into files, what they weigh, and whether keeping them pays. Pure."""
+"""Where features come from, what they weigh, and whether keeping them pays. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-from outrider.training.batches import pack
 
 FEATURE_BYTES = 2  # bfloat16
 TARGET_BYTES = 4 + 2  # int32 draft id, float16 probability
@@ -32,12 +29,6 @@ class FeatureCosts:
     capture_s: float
     write_s: float
     read_s: float
-
-
-def plan_shards(lengths: Sequence[int], shard_tokens: int) -> list[range]:
-    """Neighbouring conversations of each file, about `shard_tokens` tokens each."""
-    packs = pack(range(len(lengths)), lengths, shard_tokens)
-    return [range(one[0], one[-1] + 1) for one in packs]
 
 
 def bytes_per_token(feature_size: int, top_k: int) -> int:

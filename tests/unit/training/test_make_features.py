@@ -34,10 +34,12 @@ def capture(monkeypatch):
     return FakeCapture()
 
 
-def features_in(folder, capture, passes=3, held_out=(0,), key=None) -> Features:
+def features_in(
+    folder, capture, passes=3, held_out=(0,), key=None, lengths=tuple(LENGTHS)
+) -> Features:
     conversations = [
         Conversation(np.arange(10 * i, 10 * i + length, dtype=np.int32), 2)
-        for i, length in enumerate(LENGTHS)
+        for i, length in enumerate(lengths)
     ]
     plan = FeaturePlan(conversations, LossOn.ANSWER, 1, 1, passes, held_out, key or {"a": 1})
     alone = Ranks(0, 1, torch.device("cpu"))
@@ -55,9 +57,20 @@ def test_stored_features_are_captured_once(tmp_path, capture):
 
 def test_a_killed_capture_goes_on_with_the_missing_shards(tmp_path, capture):
     features_in(tmp_path, capture).source(FeatureMode.STORED)
-    (tmp_path / "features" / "00001.safetensors").unlink()
+    first, second = sorted((tmp_path / "features").glob("*.safetensors"))
+    before = first.stat().st_mtime_ns
+    second.unlink()
     features_in(tmp_path, capture).source(FeatureMode.STORED)
-    assert capture.tokens == sum(LENGTHS) + LENGTHS[2] + LENGTHS[3]
+    lost = capture.tokens - sum(LENGTHS)
+    assert lost in (LENGTHS[0] + LENGTHS[1], LENGTHS[2] + LENGTHS[3])
+    assert first.stat().st_mtime_ns == before
+
+
+def test_more_conversations_cost_only_their_own(tmp_path, capture):
+    features_in(tmp_path, capture, lengths=LENGTHS[:3]).source(FeatureMode.STORED)
+    source = features_in(tmp_path, capture).source(FeatureMode.AUTO)
+    assert capture.tokens == sum(LENGTHS)
+    assert source([3, 0]).features[:, 0].tolist() == [*range(30, 37), *range(5)]
 
 
 def test_one_pass_stores_nothing(tmp_path, capture):

@@ -4,14 +4,8 @@ from outrider.training.shards import (
     FeatureCosts,
     bytes_per_token,
     fits,
-    plan_shards,
     storing_pays,
 )
-
-
-def test_shards_are_neighbours_and_cover_all():
-    shards = plan_shards([4, 4, 4, 9, 1], 8)
-    assert shards == [range(0, 2), range(2, 3), range(3, 4), range(4, 5)]
 
 
 def test_the_size_of_a_token():
