@@ -44,8 +44,11 @@ def gather(
 
 
 def sources(options: TrainOptions, target: TargetFolder) -> list[str]:
-    """Where the conversations come from, in words for the card."""
-    words = [f"conversations from `{path.name}`" for path in options.conversations]
+    """What the head was made of, in words for the card."""
+    words = []
+    if options.from_head is not None:
+        words.append(f"the earlier head `{options.from_head.name}`, from which training went on")
+    words += [f"conversations from `{path.name}`" for path in options.conversations]
     words += [f"prompts from `{path.name}`" for path in options.prompts.files]
     if options.prompts.own_count:
         words.append(

@@ -128,6 +128,12 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     option("--kind", choices=[*HeadKind], default=HeadKind.EAGLE3, help="family of the head")
     option("--draft-vocab", type=_positive, default=8192, help="tokens that it can guess")
     option("--init", choices=["target", "random"], default="target", help="of its layer")
+    option(
+        "--from-head",
+        type=Path,
+        metavar="FOLDER",
+        help="go on from this head: its weights, layers and draft vocabulary",
+    )
     option("--loss-on", choices=[*LossOn], default=LossOn.ANSWER, help="tokens to learn")
     option(
         "--chain-steps",

@@ -39,6 +39,7 @@ class TrainOptions:
         target_dtype: Of the target.
         device: Of head and target; empty: CUDA where there is some.
         threads: Of torch on a CPU; 0: its own choice.
+        from_head: Folder of a head that training goes on from; None: it begins anew.
         recipe: How the head is trained; its feature layers are filled in when the target is known.
         micro_tokens: Most tokens of the head's forward passes.
         parallel: How several ranks work together.
@@ -63,6 +64,7 @@ class TrainOptions:
     target_dtype: str
     device: str
     threads: int
+    from_head: Path | None
     recipe: Recipe
     micro_tokens: int
     parallel: ParallelKind
@@ -109,6 +111,7 @@ def read_options(argv: Sequence[str]) -> TrainOptions:
         target_dtype=args.dtype,
         device=args.device,
         threads=args.threads,
+        from_head=args.from_head,
         recipe=Recipe(
             kind=kind,
             feature_layers=args.feature_layers,

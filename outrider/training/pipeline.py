@@ -1,5 +1,6 @@
 """All stages of a run, from prompts to a written head; every rank runs the same."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from outrider.modeling.dtypes import choose_dtype
+from outrider.modeling.heads.checkpoints import load_head
 from outrider.modeling.heads.head_config import HeadKind
 from outrider.modeling.heads.heads import build_head
 from outrider.modeling.target import TargetModel
@@ -67,7 +69,8 @@ def run_pipeline(options: TrainOptions, ranks: Ranks, terminal: Terminal) -> Res
 
     Raises:
         AskFailed: The service fails.
-        BadCheckpoint: The target's files lack something, or the format cannot hold the head.
+        BadCheckpoint: The target's files lack something, the head to go on from cannot be used, or
+            the format cannot hold the head.
         BadConversations: There is nothing to train on.
         BadSettings: A setting cannot be used, or the work was begun with others.
         ServiceFailed: No service could be started.
@@ -84,7 +87,8 @@ def run_pipeline(options: TrainOptions, ranks: Ranks, terminal: Terminal) -> Res
         gather(options, target, work, terminal)
     ranks.wait_for_all()
     conversations = read_conversations(work.conversations, target.files.vocab_size)
-    setup = set_up(target, options.recipe, conversations, _end_ids(target.folder))
+    earlier = load_head(options.from_head, target.files) if options.from_head else None
+    setup = set_up(target, options.recipe, conversations, _end_ids(target.folder), earlier)
     _describe(setup, terminal)
     check_format(setup.config, options.format)
     if not setup.split.training:
@@ -186,12 +190,8 @@ def _train(
     terminal: Terminal,
 ) -> dict[str, Tensor]:
     recipe = setup.recipe
-    initial = initial_head(
-        setup.config, setup.target.files, setup.target_ids, recipe.from_target, recipe.seed
-    )
-    if initial.drawn:
-        terminal.say(f"training: starts at random: {', '.join(initial.drawn)}")
-    head = build_head(setup.config, initial.tensors, torch.float32, str(ranks.device))
+    tensors = _first_tensors(setup, terminal)
+    head = build_head(setup.config, tensors, torch.float32, str(ranks.device))
     module = HeadTraining(_trainable(head), recipe.token_weight, recipe.feature_weight)
     optimiser = _optimiser(module, setup, options, ranks)
     data = TrainingData(
@@ -208,6 +208,21 @@ def _train(
     )  # fmt: skip
     run = HeadRun(trainer, optimiser, recipe, setup.split, data.lengths, work, ranks, terminal)
     return run.run(options.pace)
+
+
+def _first_tensors(setup: Setup, terminal: Terminal) -> Mapping[str, Tensor]:
+    if setup.earlier is not None:
+        return setup.earlier.tensors
+    initial = initial_head(
+        setup.config,
+        setup.target.files,
+        setup.target_ids,
+        setup.recipe.from_target,
+        setup.recipe.seed,
+    )
+    if initial.drawn:
+        terminal.say(f"training: starts at random: {', '.join(initial.drawn)}")
+    return initial.tensors
 
 
 def _trainable(head: object) -> TrainableHead:

@@ -18,7 +18,7 @@ class DraftVocabulary:
     """Tokens that a head can guess.
 
     Args:
-        target_ids: Target id of each draft token, rising, int64 `[draft_vocab_size]`.
+        target_ids: Target id of each draft token, int64 `[draft_vocab_size]`.
         coverage: Share of the counted tokens that are among them, 0 to 1.
     """
 
@@ -58,5 +58,14 @@ def choose_vocabulary(
     ranked = np.lexsort((np.arange(len(counts)), -counts))  # ties: the lower id
     frequent = [int(one) for one in ranked[:wanted] if counts[one] > 0]
     chosen = list(dict.fromkeys([*always, *frequent]))[:wanted]
-    target_ids = np.array(sorted(chosen), dtype=np.int64)
+    return vocabulary_of(np.array(sorted(chosen), dtype=np.int64), counts)
+
+
+def vocabulary_of(target_ids: NDArray[np.int64], counts: NDArray[np.int64]) -> DraftVocabulary:
+    """A vocabulary of given tokens.
+
+    Args:
+        target_ids: Target id of each draft token, `[draft_vocab_size]`.
+        counts: Occurrences by target token, `[vocab_size]`.
+    """
     return DraftVocabulary(target_ids, float(counts[target_ids].sum() / max(counts.sum(), 1)))

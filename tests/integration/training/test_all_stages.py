@@ -36,9 +36,10 @@ def small(options: TrainOptions, terminal: Terminal) -> TrainOptions:
     )
 
 
-def run(work: Path) -> tuple[Result, list[str]]:
+def run(work: Path, *flags: str) -> tuple[Result, list[str]]:
     listener = Listener()
-    options = small(read_options(["--smoke", "--work", str(work), "--device", "cpu"]), listener)
+    given = read_options(["--smoke", "--work", str(work), "--device", "cpu", *flags])
+    options = small(given, listener)
     with join_ranks({}, "cpu") as ranks:
         return run_pipeline(options, ranks, listener), listener.said
 
@@ -61,3 +62,13 @@ def test_from_nothing_to_a_head_and_no_stage_twice(tmp_path: Path) -> None:
     assert not any("starting a service" in text for text in said)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "features").iterdir()} == before
     assert read_log(tmp_path / "run" / "log.jsonl") == records
+
+    # Another run may go on from this head, with its vocabulary, and over the same stored features.
+    flags = ("--run", "next", "--from-head", str(result.head), "--step-decay", "0.7")
+    following, said = run(tmp_path, *flags)
+    assert any("0 are not stored yet" in text for text in said)
+    start = read_log(tmp_path / "next" / "log.jsonl")[0]
+    assert start["accuracies"] == pytest.approx(result.figures.accuracies, abs=0.03)
+    after = load_head(following.head, TargetFiles(result.target))
+    assert (after.tensors["target_ids"] == head.tensors["target_ids"]).all()
+    assert "went on" in (following.head / "README.md").read_text()
