@@ -20,7 +20,12 @@ from rich.console import Console
 
 from outrider.evaluation.client import AskFailed, connect
 from outrider.evaluation.exactness_plan import MODES, Expected, PromptKey, plan_rows
-from outrider.evaluation.exactness_report import RowResult, exactness_table, token_text_of
+from outrider.evaluation.exactness_report import (
+    RowResult,
+    exactness_table,
+    lengths_table,
+    token_text_of,
+)
 from outrider.evaluation.exactness_run import ExactnessRun, RunOptions
 from outrider.evaluation.margins import MarginsFailed, margins_of
 from outrider.evaluation.options import (
@@ -72,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(message, style="red", markup=False)
         return EXIT_NOT_RUN
     console.print(exactness_table(results))
+    console.print(lengths_table(results))
     return 0 if all(result.verdict.passed for result in results) else EXIT_MISMATCH
 
 

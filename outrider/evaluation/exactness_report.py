@@ -1,4 +1,4 @@
-"""Shows an exactness run: the table, and each mismatch in words.
+"""Shows an exactness run: the tables, and each mismatch in words.
 
 Knows nothing of how rows are run or judged.
 """
@@ -26,11 +26,13 @@ class RowResult:
     Args:
         verdict: Counts and mismatches.
         tokens_per_round: Mean committed per round, the bonus token included; 0: no rounds.
+        by_task: The same for each task.
         seconds: Time of the whole row.
     """
 
     verdict: Verdict
     tokens_per_round: float
+    by_task: dict[str, float]
     seconds: float
 
     def to_record(self) -> Record:
@@ -45,6 +47,7 @@ class RowResult:
             "mismatches": tally.mismatches,
             "beyond_tolerance": tally.beyond_tolerance,
             "tokens_per_round": round(self.tokens_per_round, 4),
+            "tokens_per_round_by_task": {t: round(n, 4) for t, n in self.by_task.items()},
             "seconds": round(self.seconds, 1),
         }
 
@@ -70,6 +73,19 @@ def exactness_table(results: Sequence[RowResult]) -> Table:
             f"{result.seconds:.0f}",
             style=None if result.verdict.passed else "red",
         )
+    return table
+
+
+def lengths_table(results: Sequence[RowResult]) -> Table:
+    """Tokens per round by task, and their mean, in which each task weighs the same."""
+    tasks = list(dict.fromkeys(task for result in results for task in result.by_task))
+    table = Table("row", title="tokens per round")
+    for task in (*tasks, "mean"):
+        table.add_column(task, justify="right")
+    for result in results:
+        lengths = [result.by_task[task] for task in tasks]
+        mean = sum(lengths) / len(lengths)
+        table.add_row(result.verdict.row.name, *(f"{one:.2f}" for one in (*lengths, mean)))
     return table
 
 

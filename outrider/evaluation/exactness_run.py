@@ -5,7 +5,7 @@ Owns the order and the clock; judging is `exactness_plan.py`'s.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -134,10 +134,13 @@ class ExactnessRun:
         verdict = judge(row, ids, self._expected[row.mode], self._options.tolerance)
         if row.mode == "sampled":
             verdict = await self._with_margins(verdict, ids)
-        rounds = sum(record["rounds"] for record in answers.values())
+        by_task: dict[str, list[Record]] = {}
+        for (task, _), record in answers.items():
+            by_task.setdefault(task, []).append(record)
         result = RowResult(
             verdict=verdict,
-            tokens_per_round=verdict.tally.tokens / rounds if rounds else 0.0,
+            tokens_per_round=_tokens_per_round(answers.values()),
+            by_task={task: _tokens_per_round(records) for task, records in by_task.items()},
             seconds=max((r["row_seconds"] for r in answers.values()), default=0.0),
         )
         self._log.append(result.to_record())
@@ -171,6 +174,12 @@ class ExactnessRun:
         margins = await asyncio.to_thread(self._measure_margins, decisions)
         by_prompt = {prompt.key: value for (prompt, _), value in zip(drawn, margins, strict=True)}
         return with_margins(verdict, by_prompt, self._options.tolerance)
+
+
+def _tokens_per_round(records: Iterable[Record]) -> float:
+    pairs = [(len(record["ids"]), record["rounds"]) for record in records]
+    rounds = sum(count for _, count in pairs)
+    return sum(tokens for tokens, _ in pairs) / rounds if rounds else 0.0
 
 
 def _to_record(row: Row, prompt: Prompt, answer: Answer, row_seconds: float) -> Record:

@@ -1,6 +1,7 @@
 """An exactness run against a service without sockets."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from outrider.evaluation.client import AskFailed, Stub
 from outrider.evaluation.exactness_plan import Expected, plan_rows
-from outrider.evaluation.exactness_report import exactness_table
+from outrider.evaluation.exactness_report import exactness_table, lengths_table
 from outrider.evaluation.exactness_run import ExactnessRun, RunOptions
 from outrider.evaluation.prompts import OWN_SET, load_prompts
 from outrider.evaluation.result_log import ResultLog
@@ -37,6 +38,7 @@ async def run(stub: FakeStub, path: Path) -> tuple[list[Any], str]:
     )
     results = await exactness.run(cast(Stub, stub), ROWS)
     console.print(exactness_table(results))
+    console.print(lengths_table(results))
     return results, screen.getvalue()
 
 
@@ -46,6 +48,8 @@ async def test_an_exact_service_passes_every_row(tmp_path: Path) -> None:
     results, screen = await run(stub, tmp_path / "log.jsonl")
     assert all(result.verdict.passed for result in results)
     assert [result.tokens_per_round for result in results] == [2, 1, 2, 1, 1, 2, 2, 1]
+    assert results[0].by_task == {"qa": 2.0, "alpaca": 2.0}
+    assert re.search(r"greedy, ngram, alone +│ +2.00 │ +2.00 │ 2.00 │", screen)
     assert stub.most_running == 3
     assert "greedy, ngram, 3 at a time" in screen
     seeds = {r.sampling.seed for r in stub.requests if r.sampling.temperature == 1.0}
