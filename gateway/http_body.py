@@ -37,10 +37,14 @@ class SamplingBody(_Body):
     top_k: Uint32 | None = Field(None, description="0 is off")
     min_p: Number | None = Field(None, description="0 (off) to 1")
     seed: Uint64 | None = Field(None, description="same prompt, parameters and seed: same tokens")
-    repetition_penalty: Number | None = Field(None, description="not supported yet")
-    presence_penalty: Number | None = Field(None, description="not supported yet")
-    frequency_penalty: Number | None = Field(None, description="not supported yet")
-    logit_bias: dict[str, Float32] | None = Field(None, description="not supported yet")
+    repetition_penalty: Number | None = Field(None, description="above 0, to 10; 1 is off")
+    presence_penalty: Number | None = Field(None, description="-2 to 2; 0 is off")
+    frequency_penalty: Number | None = Field(None, description="-2 to 2; 0 is off")
+    logit_bias: dict[str, Float32] | None = Field(
+        None, description="token id: what is added to its logit, -100 to 100"
+    )
+    allowed_token_ids: list[Uint32] | None = Field(None, description="the only ones; unset: all")
+    banned_token_ids: list[Uint32] | None = Field(None, description="these never come")
 
 
 class LimitsBody(_Body):
@@ -50,6 +54,7 @@ class LimitsBody(_Body):
     stop: list[str] | None = Field(None, description="up to 4 strings of 1 to 256 bytes")
     stop_token_ids: list[Uint32] | None = Field(None, description="up to 64 token ids")
     ignore_eos: bool = False
+    min_new_tokens: Uint32 | None = Field(None, description="nothing ends the answer before")
 
 
 class SpeculationBody(_Body):

@@ -4,14 +4,19 @@ Every range of protos/outrider/v1/generation.proto is enforced here, for gRPC an
 Policy: no clock, no randomness, no I/O; the tokenizer and the seed are arguments.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gateway.chat_template import ChatMessage
 from gateway.served_model import ServedModel
-from outrider.protocol.decoding import DecodeLimits, Sampling, Speculation, check_token_ids
+from outrider.protocol.decoding import (
+    DecodeLimits,
+    Sampling,
+    Speculation,
+    check_some_token_may_come,
+    check_token_ids,
+)
 from outrider.protocol.errors import InvalidField
 from outrider.v1 import decoding_pb2, generation_pb2
 
@@ -83,24 +88,27 @@ def read_request(
         NotSupported: A field asks for what is not built.
     """
     _check_request_id(request.request_id)
-    sampling = _read_sampling(request.sampling, drawn_seed)
+    sampling = _read_sampling(request.sampling, drawn_seed, model.vocab_size)
     speculation = _read_speculation(request.speculation, model)
     stop = _read_stop(request.limits.stop)
     stop_token_ids = tuple(request.limits.stop_token_ids)
     check_token_ids("limits.stop_token_ids", stop_token_ids, model.vocab_size)
-    limits_without_prompt = DecodeLimits(1, stop_token_ids, request.limits.ignore_eos)
     field_name, prompt_token_ids = _read_prompt(request, model, encoder)
     max_new_tokens = _max_new_tokens(
         request.limits, field_name, len(prompt_token_ids), model, default_max_new_tokens
     )
+    limits = None
+    if max_new_tokens:
+        limits = DecodeLimits(
+            max_new_tokens, stop_token_ids, request.limits.ignore_eos, request.limits.min_new_tokens
+        )
+        check_some_token_may_come(sampling.rules, limits, model.eos_token_ids)
+    elif request.limits.min_new_tokens:
+        raise InvalidField("limits.min_new_tokens", "must be 0 where max_new_tokens is 0")
     return GenerationJob(
         prompt_token_ids=tuple(prompt_token_ids),
         sampling=sampling,
-        limits=(
-            replace(limits_without_prompt, max_new_tokens=max_new_tokens)
-            if max_new_tokens
-            else None
-        ),
+        limits=limits,
         stop=stop,
         speculation=speculation,
         logprobs=request.logprobs,
@@ -115,18 +123,10 @@ def _check_request_id(request_id: str) -> None:
         )
 
 
-def _read_sampling(proto: decoding_pb2.Sampling, drawn_seed: int) -> Sampling:
-    if proto.HasField("repetition_penalty"):
-        value = proto.repetition_penalty
-        if not (math.isfinite(value) and value > 0):
-            raise InvalidField("sampling.repetition_penalty", f"must be above 0, got {value:g}")
-    for name, value in (
-        ("presence_penalty", proto.presence_penalty),
-        ("frequency_penalty", proto.frequency_penalty),
-    ):
-        if not (math.isfinite(value) and -2.0 <= value <= 2.0):
-            raise InvalidField(f"sampling.{name}", f"must be from -2 to 2, got {value:g}")
+def _read_sampling(proto: decoding_pb2.Sampling, drawn_seed: int, vocab_size: int) -> Sampling:
     sampling = Sampling.from_proto(proto)
+    for name, token_ids in sampling.rules.named_token_ids().items():
+        check_token_ids(name, token_ids, vocab_size)
     if sampling.temperature > 0 and not proto.HasField("seed"):
         return replace(sampling, seed=drawn_seed)
     return sampling
@@ -215,7 +215,7 @@ def _max_new_tokens(
             f"{model.context_limit}",
         )
     if asked is None:
-        return min(default, room)
+        return min(max(default, limits.min_new_tokens), room)
     if asked > room:
         raise InvalidField(
             "limits.max_new_tokens",

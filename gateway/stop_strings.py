@@ -36,11 +36,12 @@ class StopStrings:
         self._matched = [0] * len(self._strings)
         self._held = ""
 
-    def scan(self, text: str) -> Scanned:
+    def scan(self, text: str, may_stop: bool = True) -> Scanned:
         """Takes the next part of the text.
 
         Args:
             text: Any number of characters.
+            may_stop: False: a stop string that is complete within this part does not count.
 
         Returns:
             What may be shown: everything but what could still become a stop string.
@@ -50,7 +51,7 @@ class StopStrings:
         pending = self._held + text
         for place in range(len(self._held), len(pending)):
             length = self._advance(pending[place])
-            if length:
+            if length and may_stop:
                 self._held = ""
                 return Scanned(pending[: place + 1 - length], True)
         shown = len(pending) - max(self._matched)
@@ -70,9 +71,10 @@ class StopStrings:
             while matched and string[matched] != character:
                 matched = self._borders[index][matched - 1]
             matched += string[matched] == character
-            self._matched[index] = matched
             if matched == len(string):
                 complete = max(complete, matched)
+                matched = self._borders[index][-1]
+            self._matched[index] = matched
         return complete
 
 

@@ -11,7 +11,7 @@ import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.stop_strings import StopStrings
+from gateway.stop_strings import Scanned, StopStrings
 from gateway.token_pieces import TokenPieces
 
 
@@ -40,10 +40,13 @@ class TextStream:
     Args:
         pieces: Bytes of each token.
         stop: Stop strings, none of them empty.
+        min_tokens: One that is complete with an earlier token than this does not count.
     """
 
-    def __init__(self, pieces: TokenPieces, stop: Sequence[str]) -> None:
+    def __init__(self, pieces: TokenPieces, stop: Sequence[str], min_tokens: int = 0) -> None:
         self._pieces = pieces
+        self._min_tokens = min_tokens
+        self._token_count = 0
         self._stop_strings = StopStrings(stop)
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         self._strippable_spaces = pieces.leading_spaces
@@ -76,12 +79,13 @@ class TextStream:
         is_stopped = False
         count = 0
         for count, token_id in enumerate(token_ids, start=1):  # noqa: B007  # used below
-            text, is_stopped = self._stop_strings.scan(self._decode(self._pieces[token_id]))
+            self._token_count += 1
+            text, is_stopped = self._scan(self._decode(self._pieces[token_id]))
             shown.append(text)
             if is_stopped:
                 break
         if is_last and not is_stopped:
-            text, is_stopped = self._stop_strings.scan(self._decode(b"", is_final=True))
+            text, is_stopped = self._scan(self._decode(b"", is_final=True))
             shown += [text, self._stop_strings.flush()]
         self._is_ended = is_last or is_stopped
         return TextDelta(
@@ -91,6 +95,9 @@ class TextStream:
             accepted_count=min(accepted_count, count),
             is_stopped=is_stopped,
         )
+
+    def _scan(self, text: str) -> Scanned:
+        return self._stop_strings.scan(text, self._token_count >= self._min_tokens)
 
     def _decode(self, piece: bytes, is_final: bool = False) -> str:
         text = self._characters.decode(piece, is_final)

@@ -233,7 +233,7 @@ class VerifyEngine:
         path, bonus_token = walk(tree, tokens.token_at)
         token_ids = [tree.token_ids[node] for node in path] + [bonus_token]
         context_limit = self.identity.target.context_limit
-        stop_token_ids = self._stop_token_ids(session)
+        stop_token_ids = session.opened.limits.ending_ids(self.identity.target.eos_token_ids)
         plan = plan_commit(token_ids, session.tokens_left(context_limit), stop_token_ids)
         log_probs = _log_probs(session, path, token_ids, plan, tokens)
         ended = run.clock()
@@ -249,15 +249,10 @@ class VerifyEngine:
             verify_us=round((ended - run.started) * 1e6),
             batch_rows=run.num_rows,
         )
-        session.token_ids.extend(token_ids[: plan.kept_count])
+        session.extend(token_ids[: plan.kept_count])
         session.ledger.decide(verdict)
         session.tree = None
         return Decided(session, path, verdict, run.started, ended)
-
-    def _stop_token_ids(self, session: VerifySession) -> set[int]:
-        limits = session.opened.limits
-        eos = () if limits.ignore_eos else self.identity.target.eos_token_ids
-        return {*limits.stop_token_ids, *eos}
 
 
 def _log_probs(

@@ -7,10 +7,17 @@ from typing import Protocol
 from torch import Tensor
 
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
+from outrider.modeling.ruled_logits import ruled_logits
 from outrider.modeling.token_choice import greedy_tokens, log_prob, sampled_token
 from outrider.protocol.features import depth_of
 from verify_service.feature_reader import FeatureReader
-from verify_service.step import FeatureBlock, NonFiniteLogits, Segment, TargetTokens
+from verify_service.step import (
+    Constraints,
+    FeatureBlock,
+    NonFiniteLogits,
+    Segment,
+    TargetTokens,
+)
 
 
 class TorchModel(Protocol):
@@ -94,22 +101,43 @@ class _SegmentTokens:
         """As `TargetTokens.token_at`."""
         if not self._finite[node]:
             raise NonFiniteLogits("the target gave NaN or infinite logits for this session")
-        if _is_greedy(self._segment):
+        segment, path = self._segment, self._path(node)
+        position = segment.cached_rows + (segment.tree_start or 0) + len(path) + 1
+        logits = self._logits[node]
+        if segment.constraints is not None:
+            logits = _constrained(logits, segment.constraints, path, position)
+            if _is_greedy(segment):
+                return int(greedy_tokens(logits))
+        elif _is_greedy(segment):
             return self._greedy[node]
-        return sampled_token(self._logits[node], self._segment.sampling, self._position(node) + 1)
+        return sampled_token(logits, segment.sampling, position)
 
     def log_prob_at(self, node: int, token_id: int) -> float:
         """As `TargetTokens.log_prob_at`."""
         return log_prob(self._logits[node], token_id)
 
-    def _position(self, node: int) -> int:
-        """Absolute position of a node: its depth in the segment, behind the cached rows."""
-        row = node + (self._segment.tree_start or 0)
-        depth = 0
-        while self._segment.parents[row] >= 0:
+    def _path(self, node: int) -> list[int]:
+        """Tokens from below the tree's root down to a node."""
+        root = self._segment.tree_start or 0
+        row, path = node + root, []
+        while row > root:
+            path.append(self._segment.token_ids[row])
             row = self._segment.parents[row]
-            depth += 1
-        return self._segment.cached_rows + depth
+        return path[::-1]
+
+
+def _constrained(
+    logits: Tensor, constraints: Constraints, path: Sequence[int], position: int
+) -> Tensor:
+    """Logits that the token of a position is drawn from, `[vocab_size]`."""
+    history = constraints.history
+    return ruled_logits(
+        logits,
+        constraints.rules,
+        history.prompt_ids if history else (),
+        history.counts_behind(path) if history else {},
+        constraints.barred_ids if position < constraints.barred_before else (),
+    )
 
 
 def _rows(segment: Segment) -> SegmentRows:

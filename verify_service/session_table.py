@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId
-from outrider.protocol.decoding import check_token_ids
+from outrider.protocol.decoding import check_some_token_may_come, check_token_ids
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.session import RoundLedger, Standing
 from verify_service.counters import Counters
 from verify_service.kv_blocks import KvBlocks
-from verify_service.sessions import VerifySession
+from verify_service.sessions import VerifySession, constraints_of
 
 
 class SessionTable:
@@ -70,6 +70,7 @@ class SessionTable:
             token_ids=list(message.token_ids),
             feature_layers=() if message.features_from is None else feature_layers,
             next_feature_row=message.features_from or 0,
+            constraints=constraints_of(message, self._target.eos_token_ids),
         )
         return None
 
@@ -121,6 +122,9 @@ class SessionTable:
         target, limits = self._target, message.limits
         check_token_ids("token_ids", message.token_ids, target.vocab_size)
         check_token_ids("limits.stop_token_ids", limits.stop_token_ids, target.vocab_size)
+        for name, token_ids in message.sampling.rules.named_token_ids().items():
+            check_token_ids(name, token_ids, target.vocab_size)
+        check_some_token_may_come(message.sampling.rules, limits, target.eos_token_ids)
         if len(message.token_ids) >= target.context_limit:
             raise InvalidField(
                 "token_ids",

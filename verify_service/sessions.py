@@ -1,12 +1,15 @@
 """One session as the verify worker knows it: its tokens, its rows in the cache, its ledger."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from outrider.protocol.logit_rules import TokenHistory
 from outrider.protocol.messages import FeatureRows, OpenSession
 from outrider.protocol.session import RoundLedger, tokens_left
 from outrider.protocol.token_tree import TokenTree
 from verify_service.kv_blocks import BlockTable
 from verify_service.scheduler import Demand
+from verify_service.step import Constraints
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +29,7 @@ class VerifySession:
         feature_layers: Layers of the features it wants, low to high; empty where it wants none.
         next_feature_row: First row whose features have not been sent and are wanted.
         last_features: What was sent with the last verdict, in case that is asked for again.
+        constraints: On its tokens, beyond temperature and filters; None: there are none.
     """
 
     peer: bytes
@@ -41,6 +45,13 @@ class VerifySession:
     feature_layers: tuple[int, ...] = ()
     next_feature_row: int = 0
     last_features: list[FeatureRows] = field(default_factory=list)
+    constraints: Constraints | None = None
+
+    def extend(self, token_ids: Sequence[int]) -> None:
+        """Takes tokens that were committed."""
+        self.token_ids.extend(token_ids)
+        if self.constraints is not None and self.constraints.history is not None:
+            self.constraints.history.extend(token_ids)
 
     def tokens_left(self, context_limit: int) -> int:
         """Tokens the session may still commit."""
@@ -55,3 +66,18 @@ class VerifySession:
     def demand(self) -> Demand:
         """What could run now."""
         return Demand(self.missing_rows, len(self.tree) if self.tree else 0)
+
+
+def constraints_of(opened: OpenSession, eos_token_ids: Sequence[int]) -> Constraints | None:
+    """What may come in a session that is placed; None where anything may.
+
+    Args:
+        opened: The message that places it, with what was committed before.
+        eos_token_ids: The target's end-of-sequence ids.
+    """
+    rules, limits = opened.sampling.rules, opened.limits
+    if rules.is_neutral and not limits.min_new_tokens:
+        return None
+    history = TokenHistory(opened.token_ids, opened.prompt_length) if rules.counts_tokens else None
+    barred = limits.ending_ids(eos_token_ids) if limits.min_new_tokens else frozenset()
+    return Constraints(rules, history, barred, opened.prompt_length + limits.min_new_tokens)

@@ -6,10 +6,27 @@ from typing import NamedTuple, Protocol
 
 from outrider.protocol.decoding import Sampling
 from outrider.protocol.features import TensorType
+from outrider.protocol.logit_rules import LogitRules, TokenHistory
 
 
 class NonFiniteLogits(Exception):
     """The target gave NaN or infinity for one row; only that session may suffer."""
+
+
+class Constraints(NamedTuple):
+    """What may come in a session, beyond what temperature and filters say.
+
+    Args:
+        rules: Of the logits.
+        history: Tokens so far; None where the rules do not count them.
+        barred_ids: Tokens that may not come before position `barred_before`.
+        barred_before: Absolute position.
+    """
+
+    rules: LogitRules
+    history: TokenHistory | None
+    barred_ids: frozenset[int]
+    barred_before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +44,7 @@ class Segment:
         sampling: How the session's tokens are drawn.
         feature_layers: Layers whose hidden states may be asked for afterwards, low to high; empty
             where none are.
+        constraints: On the session's tokens; None: there are none.
     """
 
     token_ids: tuple[int, ...]
@@ -36,6 +54,7 @@ class Segment:
     tree_start: int | None
     sampling: Sampling
     feature_layers: tuple[int, ...] = ()
+    constraints: Constraints | None = None
 
 
 class TargetTokens(Protocol):

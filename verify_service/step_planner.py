@@ -110,4 +110,5 @@ def _segment(session: VerifySession, share: Share) -> Segment:
         tree_start=prefill_rows if share.with_tree else None,
         sampling=session.opened.sampling,
         feature_layers=session.feature_layers if session.next_feature_row < stop else (),
+        constraints=session.constraints,
     )

@@ -6,11 +6,12 @@ Values check themselves, so that every boundary that builds one has validated it
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
 
 from outrider.protocol.errors import InvalidField, NotSupported
+from outrider.protocol.logit_rules import LogitRules
 from outrider.v1 import decoding_pb2
 
 MAX_TEMPERATURE = 100.0
@@ -39,7 +40,7 @@ class FinishReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is drawn: temperature, then top_k, top_p and min_p, then keyed noise.
+    """How the next token is drawn: rules, temperature, then top_k, top_p and min_p, keyed noise.
 
     Args:
         temperature: 0 (greedy) to 100. Values under 1e-5 are greedy.
@@ -47,6 +48,7 @@ class Sampling:
         top_k: Number of tokens kept; 0 is off.
         min_p: 0 (off) to 1.
         seed: Key of the noise, 0 to 2**64 - 1.
+        rules: What is done to the logits before.
 
     Raises:
         InvalidField: A value is out of range or not finite; the field names it.
@@ -57,6 +59,7 @@ class Sampling:
     top_k: int = 0
     min_p: float = 0.0
     seed: int = 0
+    rules: LogitRules = field(default_factory=LogitRules)
 
     def __post_init__(self) -> None:
         _check_range("sampling.temperature", self.temperature, 0.0, MAX_TEMPERATURE)
@@ -77,39 +80,28 @@ class Sampling:
         """Reads and checks; absent fields take the defaults.
 
         Raises:
-            InvalidField: As for the class.
-            NotSupported: A penalty or a logit bias is set.
+            InvalidField: As for the class and its rules.
         """
-        for name, neutral in (
-            ("repetition_penalty", 1.0),
-            ("presence_penalty", 0.0),
-            ("frequency_penalty", 0.0),
-        ):
-            if proto.HasField(name) and getattr(proto, name) != neutral:  # type: ignore[arg-type]
-                raise NotSupported(
-                    f"sampling.{name}", "is not supported by this version; leave it out"
-                )
-        if proto.logit_bias:
-            raise NotSupported(
-                "sampling.logit_bias", "is not supported by this version; leave it out"
-            )
         return cls(
             temperature=proto.temperature,
             top_p=proto.top_p if proto.HasField("top_p") else 1.0,
             top_k=proto.top_k,
             min_p=proto.min_p,
             seed=proto.seed,
+            rules=LogitRules.from_proto(proto),
         )
 
     def to_proto(self) -> decoding_pb2.Sampling:
-        """The message; every field is set."""
-        return decoding_pb2.Sampling(
+        """The message; every field but those of rules that are off is set."""
+        proto = decoding_pb2.Sampling(
             temperature=self.temperature,
             top_p=self.top_p,
             top_k=self.top_k,
             min_p=self.min_p,
             seed=self.seed,
         )
+        self.rules.write_to(proto)
+        return proto
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +112,8 @@ class DecodeLimits:
         max_new_tokens: Most tokens after the prompt, 1 to 2**31 - 1.
         stop_token_ids: The first generated one of these is the last token; up to 64.
         ignore_eos: True: the target's end-of-sequence ids do not end the session.
+        min_new_tokens: Ids that would end the session do not come among the first so many tokens,
+            0 to max_new_tokens.
 
     Raises:
         InvalidField: A value is out of range.
@@ -128,6 +122,7 @@ class DecodeLimits:
     max_new_tokens: int
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    min_new_tokens: int = 0
 
     def __post_init__(self) -> None:
         _check_range("limits.max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
@@ -136,6 +131,15 @@ class DecodeLimits:
                 "limits.stop_token_ids",
                 f"at most {MAX_STOP_TOKEN_IDS} ids, got {len(self.stop_token_ids)}",
             )
+        _check_range("limits.min_new_tokens", self.min_new_tokens, 0, self.max_new_tokens)
+
+    def ending_ids(self, eos_token_ids: Sequence[int]) -> frozenset[int]:
+        """Ids that end the session.
+
+        Args:
+            eos_token_ids: The target's end-of-sequence ids.
+        """
+        return frozenset((*self.stop_token_ids, *(() if self.ignore_eos else eos_token_ids)))
 
     @classmethod
     def from_proto(cls, proto: decoding_pb2.DecodeLimits) -> Self:
@@ -144,7 +148,12 @@ class DecodeLimits:
         Raises:
             InvalidField: As for the class.
         """
-        return cls(proto.max_new_tokens, tuple(proto.stop_token_ids), proto.ignore_eos)
+        return cls(
+            proto.max_new_tokens,
+            tuple(proto.stop_token_ids),
+            proto.ignore_eos,
+            proto.min_new_tokens,
+        )
 
     def to_proto(self) -> decoding_pb2.DecodeLimits:
         """The message."""
@@ -152,6 +161,7 @@ class DecodeLimits:
             max_new_tokens=self.max_new_tokens,
             stop_token_ids=self.stop_token_ids,
             ignore_eos=self.ignore_eos,
+            min_new_tokens=self.min_new_tokens,
         )
 
 
@@ -238,3 +248,25 @@ def _check_range(field: str, value: float, low: float, high: float) -> None:
 def _check_optional(field: str, value: int | None, high: int) -> None:
     if value is not None:
         _check_range(field, value, 1, high)
+
+
+def check_some_token_may_come(
+    rules: LogitRules, limits: DecodeLimits, eos_token_ids: Sequence[int]
+) -> None:
+    """Refuses a request that at some place could not have any token.
+
+    Args:
+        rules: Of its logits.
+        limits: Of its answer.
+        eos_token_ids: The target's end-of-sequence ids.
+
+    Raises:
+        InvalidField: All allowed tokens would end the answer before its least length.
+    """
+    if not rules.allowed_token_ids or not limits.min_new_tokens:
+        return
+    left = {*rules.allowed_token_ids} - {*rules.banned_token_ids}
+    if left <= limits.ending_ids(eos_token_ids):
+        raise InvalidField(
+            "limits.min_new_tokens", "all allowed tokens end the answer, so none may come before"
+        )

@@ -186,6 +186,7 @@ def stream(
     sampling: Sampling | None = None,
     stop_token_ids: tuple[int, ...] = (),
     ignore_eos: bool = False,
+    min_new_tokens: int = 0,
     log_probs: bool = False,
     speculation: Speculation | None = None,
 ) -> Drafting:
@@ -196,7 +197,7 @@ def stream(
         prompt_length=len(prompt),
         token_ids=list(prompt),
         sampling=sampling or Sampling(),
-        limits=DecodeLimits(max_new_tokens, stop_token_ids, ignore_eos),
+        limits=DecodeLimits(max_new_tokens, stop_token_ids, ignore_eos, min_new_tokens),
         wants_log_probs=log_probs,
     )
     return Drafting(session, speculation or Speculation(), method)

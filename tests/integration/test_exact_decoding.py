@@ -4,11 +4,15 @@ Both workers, their codec and their rules run over an in-memory channel; the tar
 """
 
 import random
+from collections import Counter
 
 import pytest
 import torch
 
+from outrider.modeling.ruled_logits import ruled_logits
+from outrider.modeling.token_choice import sampled_token
 from outrider.protocol.decoding import Sampling
+from outrider.protocol.logit_rules import LogitRules
 from tests.fakes.conversation import Conversation, identity
 from tests.fakes.random_drafter import RandomDrafter
 from tests.unit.modeling.tiny_models import VOCAB, plain_model, target_model
@@ -18,7 +22,9 @@ ACK = identity(vocab_size=VOCAB, max_nodes=24)
 NEW_TOKENS = 24
 
 
-def decode(family: str, prompts, method: str, sampling: Sampling, **shape) -> list[list[int]]:
+def decode(
+    family: str, prompts, method: str, sampling: Sampling, limits=None, **shape
+) -> list[list[int]]:
     """Ids of all prompts, decoded together."""
     drafters = {"any": RandomDrafter(5, VOCAB)} if method == "any" else None
     talk = Conversation(
@@ -32,7 +38,7 @@ def decode(family: str, prompts, method: str, sampling: Sampling, **shape) -> li
     ids = [
         talk.open(
             f"s{i}", prompt, method=method, sampling=sampling, max_new_tokens=NEW_TOKENS,
-            ignore_eos=True,
+            ignore_eos=True, **(limits or {}),
         )
         for i, prompt in enumerate(prompts)
     ]  # fmt: skip
@@ -67,6 +73,57 @@ def test_greedy_equals_generate(family, method, prompts):
     assert decode(family, prompts, method, Sampling()) == expected
 
 
+@pytest.mark.parametrize("method", ["none", "ngram", "any"])
+def test_a_repetition_penalty_is_that_of_generate(method, prompts):
+    plain = plain_model("llama")
+    expected = []
+    for prompt in prompts:
+        ids = torch.tensor([prompt])
+        out = plain.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False,
+            eos_token_id=None, repetition_penalty=1.25,
+        )  # fmt: skip
+        expected.append(out[0, len(prompt) :].tolist())
+    sampling = Sampling(rules=LogitRules(repetition_penalty=1.25))
+    assert decode("llama", prompts, method, sampling) == expected
+    assert expected != decode("llama", prompts, method, Sampling())
+
+
+RULES = {
+    "repetition": LogitRules(repetition_penalty=1.4),
+    "presence": LogitRules(presence_penalty=1.5),
+    "frequency": LogitRules(frequency_penalty=0.8),
+    "bias": LogitRules(logit_bias=((3, 4.0), (11, -100.0))),
+    "allowed": LogitRules(allowed_token_ids=tuple(range(0, VOCAB, 2)), banned_token_ids=(4,)),
+    "all": LogitRules(1.2, 0.4, 0.3, ((5, 1.0),), (), (1, 2)),
+}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_rules_act_at_every_node_with_its_own_ancestors(rules, temperature, prompts):
+    """The yardstick draws one token after the other from a forward pass over all before it."""
+    sampling = Sampling(temperature, seed=9, rules=rules)
+    plain = plain_model("llama")
+    expected = []
+    for prompt in prompts:
+        ids = list(prompt)
+        while len(ids) < len(prompt) + NEW_TOKENS:
+            with torch.inference_mode():
+                logits = plain(torch.tensor([ids])).logits[0, -1]
+            counts = Counter(ids[len(prompt) :])
+            ruled = ruled_logits(logits, rules, prompt, counts)
+            token = sampled_token(ruled, sampling, len(ids)) if temperature else int(ruled.argmax())
+            ids.append(token)
+        expected.append(ids[len(prompt) :])
+    for method in ("none", "ngram", "any"):
+        assert decode("llama", prompts, method, sampling) == expected
+    small = {"block_size": 1, "block_count": 90, "token_budget": 7}
+    assert decode("llama", prompts, "any", sampling, **small) == expected
+    if rules.allowed_token_ids:
+        assert {token for ids in expected for token in ids} <= {*range(0, VOCAB, 2)} - {4}
+
+
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -84,3 +141,17 @@ def test_seeded_ids_do_not_depend_on_trees_or_company(sampling, prompts):
     small = {"block_size": 1, "block_count": 90, "token_budget": 7}
     assert decode("llama", prompts, "any", sampling, **small) == alone
     assert len({tuple(ids) for ids in alone}) > 1
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "any"])
+def test_nothing_ends_before_the_least_length(method, prompts):
+    """What would end the answer cannot come, at whatever node of whatever tree it would."""
+    free = decode("llama", prompts, "none", Sampling())
+    stops = tuple({ids[2] for ids in free})  # each answer would have ended with its third token
+    for least in (0, 1, 5, 24):
+        limits = {"stop_token_ids": stops, "min_new_tokens": least}
+        answers = decode("llama", prompts, method, Sampling(), limits)
+        for ids in answers:
+            assert not {*ids[:least]} & {*stops}
+            assert len(ids) == NEW_TOKENS or (len(ids) > least and ids[-1] in stops)
+        assert least or all(len(ids) <= 3 for ids in answers)

@@ -96,10 +96,16 @@ VERDICTS: list[tuple[generation_pb2.GenerateRequest, dict[str, Any], grpc.Status
         "request_id",
     ),
     (
-        prompt(sampling=decoding_pb2.Sampling(presence_penalty=1.0)),
-        {"prompt": "hello", "sampling": {"presence_penalty": 1.0}},
-        grpc.StatusCode.UNIMPLEMENTED,
+        prompt(sampling=decoding_pb2.Sampling(presence_penalty=3.0)),
+        {"prompt": "hello", "sampling": {"presence_penalty": 3.0}},
+        grpc.StatusCode.INVALID_ARGUMENT,
         "sampling.presence_penalty",
+    ),
+    (
+        prompt(speculation=decoding_pb2.Speculation(validation_threshold=0.5)),
+        {"prompt": "hello", "speculation": {"validation_threshold": 0.5}},
+        grpc.StatusCode.UNIMPLEMENTED,
+        "speculation.validation_threshold",
     ),
 ]
 

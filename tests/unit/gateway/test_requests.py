@@ -8,6 +8,7 @@ from gateway.requests import GenerationJob, read_request
 from gateway.tokenization import PromptTokenizer
 from outrider.protocol.decoding import DecodeLimits, Speculation
 from outrider.protocol.errors import ErrorCode, InvalidField, NotSupported
+from outrider.protocol.logit_rules import LogitRules
 from outrider.v1 import decoding_pb2, generation_pb2
 from tests.unit.gateway.sample_model import CONTEXT_LIMIT, VOCAB_SIZE, sample_model
 from tests.unit.gateway.tiny_tokenizer import ids_of, tiny_prompt_tokenizer, tiny_tokenizer
@@ -74,6 +75,14 @@ REFUSED = [
     *((sampling(presence_penalty=v), "sampling.presence_penalty") for v in (3.0, NAN)),
     *((sampling(frequency_penalty=v), "sampling.frequency_penalty") for v in (-3.0, INF)),
     *((sampling(repetition_penalty=v), "sampling.repetition_penalty") for v in (0.0, -1.0, NAN)),
+    (sampling(logit_bias={VOCAB_SIZE: 1.0}), "sampling.logit_bias[0]"),
+    (sampling(logit_bias={3: 200.0}), "sampling.logit_bias[3]"),
+    (sampling(allowed_token_ids=[1, VOCAB_SIZE]), "sampling.allowed_token_ids[1]"),
+    (sampling(banned_token_ids=[2**31]), "sampling.banned_token_ids[0]"),
+    (sampling(allowed_token_ids=[5], banned_token_ids=[5]), "sampling.allowed_token_ids"),
+    (limits(max_new_tokens=3, min_new_tokens=4), "limits.min_new_tokens"),
+    (limits(max_new_tokens=0, min_new_tokens=1), "limits.min_new_tokens"),
+    (limits(min_new_tokens=10**6), "limits.min_new_tokens"),
     (speculation(method="magic"), "speculation.method"),
     (speculation(max_nodes=10**6), "speculation.max_nodes"),
     (speculation(max_nodes=33), "speculation.max_nodes"),
@@ -103,9 +112,6 @@ def test_a_broken_rule_names_its_field(
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        (sampling(presence_penalty=1.0), "sampling.presence_penalty"),
-        (sampling(repetition_penalty=1.1), "sampling.repetition_penalty"),
-        (sampling(logit_bias={1: 2.0}), "sampling.logit_bias"),
         (speculation(validation_threshold=0.5), "speculation.validation_threshold"),
     ],
 )
@@ -149,6 +155,20 @@ def test_no_new_tokens_is_a_job_without_limits(prompt_count: int) -> None:
     request = ids([1] * prompt_count)
     request.limits.max_new_tokens = 0
     assert read(request).limits is None
+
+
+def test_a_least_length_beyond_the_default_lengthens_the_answer() -> None:
+    job = read(limits(min_new_tokens=150))
+    assert job.limits == DecodeLimits(150, min_new_tokens=150)
+
+
+def test_rules_of_the_logits_are_kept() -> None:
+    job = read(
+        sampling(repetition_penalty=1.25, logit_bias={7: 1.5, 2: -1.0}, banned_token_ids=[4])
+    )
+    assert job.sampling.rules == LogitRules(
+        repetition_penalty=1.25, logit_bias=((2, -1.0), (7, 1.5)), banned_token_ids=(4,)
+    )
 
 
 def test_an_absent_seed_is_drawn_only_where_there_is_noise() -> None:

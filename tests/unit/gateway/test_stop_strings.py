@@ -45,6 +45,31 @@ def test_any_cut_gives_what_brute_force_gives(
     assert scan_all(stop, cut(text, places)) == expected(stop, text)
 
 
+@given(
+    stop=st.lists(st.text("ab", min_size=2, max_size=5), min_size=1, max_size=3),
+    text=st.text("ab", min_size=6, max_size=24),
+    places=st.lists(st.integers(0, 100), max_size=12),
+    deaf=st.integers(0, 6),
+)
+def test_a_stop_string_that_does_not_count_yet_is_passed_over(
+    stop: list[str], text: str, places: list[int], deaf: int
+) -> None:
+    parts = cut(text, places)
+    strings, shown, is_stopped = StopStrings(stop), "", False
+    for number, part in enumerate(parts):
+        scanned = strings.scan(part, may_stop=number >= deaf)
+        shown += scanned.text
+        if is_stopped := scanned.is_stopped:
+            break
+    first = len("".join(parts[:deaf])) + 1  # the first end that counts
+    ends = [e for e in range(first, len(text) + 1) if any(text[:e].endswith(s) for s in stop)]
+    if ends:
+        longest = max(len(s) for s in stop if text[: ends[0]].endswith(s))
+        assert (shown, is_stopped) == (text[: ends[0] - longest], True)
+    else:
+        assert (shown + strings.flush(), is_stopped) == (text, False)
+
+
 @pytest.mark.parametrize(
     ("stop", "parts", "shown"),
     [

@@ -165,3 +165,13 @@ def test_leading_spaces_are_left_out_once() -> None:
     pieces = TokenPieces((b" ", b" a", b" b"), leading_spaces=1)
     assert TextStream(pieces, []).add([1, 2]).text == "a b"
     assert TextStream(pieces, []).add([0, 1, 2], is_last=True).text == " a b"
+
+
+def test_a_stop_string_before_the_least_length_does_not_count() -> None:
+    stream = TextStream(PIECES, ["bc"], min_tokens=4)
+    first = stream.add(ids_of("abc"))
+    assert not first.is_stopped
+    second = stream.add(ids_of("xbcy"))
+    assert second.is_stopped
+    assert first.text + second.text == "abcx"
+    assert len(second.token_ids) == 3

@@ -45,27 +45,6 @@ def test_sampling_survives_the_proto():
     assert Sampling.from_proto(decoding_pb2.Sampling(top_k=10**9)).top_k == 10**9
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"repetition_penalty": 1.1},
-        {"presence_penalty": 0.5},
-        {"frequency_penalty": -0.5},
-        {"logit_bias": {3: 1.0}},
-    ],
-    ids=str,
-)
-def test_what_is_not_built_yet_is_refused_in_words(options):
-    (name,) = options
-    with pytest.raises(NotSupported, match=name):
-        Sampling.from_proto(decoding_pb2.Sampling(**options))
-
-
-def test_neutral_penalties_are_fine():
-    neutral = decoding_pb2.Sampling(repetition_penalty=1, presence_penalty=0, frequency_penalty=0)
-    assert Sampling.from_proto(neutral) == Sampling()
-
-
 @pytest.mark.parametrize("count", [0, -1, 2**31])
 def test_max_new_tokens_range(count):
     with pytest.raises(InvalidField, match=r"limits\.max_new_tokens"):
@@ -75,6 +54,20 @@ def test_max_new_tokens_range(count):
 def test_stop_token_ids_are_bounded():
     with pytest.raises(InvalidField, match=r"limits\.stop_token_ids"):
         DecodeLimits(1, tuple(range(65)))
+
+
+@pytest.mark.parametrize("least", [-1, 8])
+def test_the_least_length_is_no_more_than_the_greatest(least):
+    with pytest.raises(InvalidField, match=r"limits\.min_new_tokens"):
+        DecodeLimits(7, min_new_tokens=least)
+    assert DecodeLimits(7, min_new_tokens=7).min_new_tokens == 7
+
+
+def test_limits_survive_the_proto():
+    limits = DecodeLimits(9, (3, 4), ignore_eos=True, min_new_tokens=2)
+    assert DecodeLimits.from_proto(limits.to_proto()) == limits
+    assert limits.ending_ids([0]) == {3, 4}
+    assert DecodeLimits(9, (3,)).ending_ids([0]) == {0, 3}
 
 
 @pytest.mark.parametrize("field", ["parallel_degree", "max_nodes", "depth"])
