@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from draft_service.feature_intake import FeatureIntake
-from outrider.protocol.decoding import FinishReason, Speculation
+from outrider.protocol.decoding import FinishReason, Speculation, TopLogProbs
 from outrider.protocol.errors import OutriderError
 from outrider.protocol.messages import Verdict
 from outrider.protocol.session import Committed, DraftSession
@@ -91,6 +91,7 @@ class RoundDone:
         index: Place of the first token in the generated tokens.
         token_ids: Newly committed, at least one.
         log_probs: One per token where wanted, else empty.
+        top_log_probs: The same.
         reach: How many came from the tree (they come first), and how many could have.
         drafted_count: Nodes proposed, the root excluded.
         finish_reason: Set with the last round.
@@ -103,6 +104,7 @@ class RoundDone:
     index: int
     token_ids: list[int]
     log_probs: tuple[float, ...]
+    top_log_probs: tuple[TopLogProbs, ...]
     reach: Reach
     drafted_count: int
     finish_reason: FinishReason | None
@@ -204,6 +206,7 @@ def round_done(
         index=index,
         token_ids=committed.token_ids,
         log_probs=committed.log_probs,
+        top_log_probs=committed.top_log_probs,
         reach=reach,
         drafted_count=tree.drafted_count,
         finish_reason=committed.finish_reason,

@@ -112,6 +112,7 @@ def _drafting(request: drafting_pb2.DraftRequest, methods: Methods, trace: str) 
         sampling=Sampling.from_proto(request.sampling),
         limits=DecodeLimits.from_proto(request.limits),
         wants_log_probs=request.logprobs,
+        top_log_prob_count=request.top_logprobs,
         traceparent=trace,
     )
     method = "none" if speculation.disabled else methods.chosen(speculation.method)
@@ -123,6 +124,7 @@ def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse
         index=done.index,
         token_ids=done.token_ids,
         log_probs=done.log_probs,
+        top_log_probs=[one.to_proto() for one in done.top_log_probs],
         accepted_count=done.reach.accepted,
         finish_reason=FinishReason.to_proto(done.finish_reason),
         report=_report(done.totals, drafting.method),

@@ -186,6 +186,7 @@ class Generation:
                 )
                 completion_count += len(delta.token_ids)
                 message = _message(job, delta)
+                message.top_log_probs.extend(committed.top_log_probs[: len(delta.token_ids)])
                 if not delta.is_stopped and committed.finish_reason is None:
                     yield message
                     continue

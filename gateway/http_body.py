@@ -78,6 +78,7 @@ class GenerateBody(_Body):
     limits: LimitsBody = LimitsBody()  # type: ignore[call-arg]
     speculation: SpeculationBody = SpeculationBody()  # type: ignore[call-arg]
     logprobs: bool = False
+    top_logprobs: Uint32 | None = Field(None, description="0 to 20; needs logprobs")
     request_id: str = ""
     stream: bool | None = Field(
         None, description="server-sent events; unset: where Accept is text/event-stream"
@@ -119,6 +120,7 @@ class GenerateBody(_Body):
                 limits=generation_pb2.Limits(**limits),
                 speculation=decoding_pb2.Speculation(**self.speculation.model_dump()),
                 logprobs=self.logprobs,
+                top_logprobs=self.top_logprobs or 0,
                 request_id=self.request_id,
             )
             self._set_input(request)

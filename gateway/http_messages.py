@@ -24,6 +24,11 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
     fields: dict[str, Any] = {"text": message.text, "token_ids": list(message.token_ids)}
     if logprobs:
         fields["log_probs"] = list(message.log_probs)
+    if message.top_log_probs:
+        fields["top_log_probs"] = [
+            {"token_ids": list(one.token_ids), "log_probs": list(one.log_probs)}
+            for one in message.top_log_probs
+        ]
     fields["accepted_count"] = message.accepted_count
     if message.request_id:
         fields["request_id"] = message.request_id

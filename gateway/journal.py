@@ -22,6 +22,7 @@ class CommittedRound:
     Args:
         token_ids: New ids; none only where the message just ends the stream.
         log_probs: One per id where wanted, else empty.
+        top_log_probs: The same.
         accepted_count: Of token_ids, how many were accepted from the tree.
         finish_reason: Why the stream ends here; None: it goes on.
         report: What speculation did so far.
@@ -29,6 +30,7 @@ class CommittedRound:
 
     token_ids: tuple[int, ...]
     log_probs: tuple[float, ...]
+    top_log_probs: tuple[decoding_pb2.TopLogProbs, ...]
     accepted_count: int
     finish_reason: FinishReason | None
     report: decoding_pb2.SpeculationReport
@@ -77,6 +79,7 @@ class Journal:
             limits=self._limits.to_proto(),
             speculation=self._job.speculation.to_proto(),
             logprobs=self._job.logprobs,
+            top_logprobs=self._job.top_logprobs,
         )
 
     def begin_epoch(self) -> None:
@@ -116,6 +119,7 @@ class Journal:
         return CommittedRound(
             token_ids=new,
             log_probs=tuple(response.log_probs[known_count:]),
+            top_log_probs=tuple(response.top_log_probs[known_count:]),
             accepted_count=max(response.accepted_count - known_count, 0),
             finish_reason=finish_reason,
             report=response.report,
@@ -123,11 +127,15 @@ class Journal:
 
     def _check_form(self, response: drafting_pb2.DraftResponse) -> None:
         ids = response.token_ids
-        wanted = len(ids) if self._job.logprobs else 0
-        if len(response.log_probs) != wanted:
-            raise InternalFailure(
-                f"the draft worker sent {len(response.log_probs)} log-probabilities, not {wanted}"
-            )
+        for is_wanted, found in (
+            (self._job.logprobs, len(response.log_probs)),
+            (self._job.top_logprobs > 0, len(response.top_log_probs)),
+        ):
+            wanted = len(ids) if is_wanted else 0
+            if found != wanted:
+                raise InternalFailure(
+                    f"the draft worker sent {found} log-probabilities, not {wanted}"
+                )
         if ids and max(ids) >= self._vocab_size:
             raise InternalFailure(
                 f"the draft worker sent token {max(ids)} of a vocabulary of {self._vocab_size}"

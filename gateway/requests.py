@@ -11,6 +11,7 @@ from typing import Protocol
 from gateway.chat_template import ChatMessage
 from gateway.served_model import ServedModel
 from outrider.protocol.decoding import (
+    MAX_TOP_LOG_PROBS,
     DecodeLimits,
     Sampling,
     Speculation,
@@ -52,6 +53,7 @@ class GenerationJob:
         stop: Stop strings.
         speculation: Within what the draft worker can do.
         logprobs: True: log-probabilities are wanted.
+        top_logprobs: Likeliest tokens wanted beside each one.
         request_id: The client's own name for the request; only echoed.
     """
 
@@ -61,6 +63,7 @@ class GenerationJob:
     stop: tuple[str, ...] = field(repr=False)
     speculation: Speculation
     logprobs: bool
+    top_logprobs: int
     request_id: str
 
 
@@ -112,6 +115,7 @@ def read_request(
         stop=stop,
         speculation=speculation,
         logprobs=request.logprobs,
+        top_logprobs=_read_top_logprobs(request),
         request_id=request.request_id,
     )
 
@@ -148,6 +152,15 @@ def _read_speculation(proto: decoding_pb2.Speculation, model: ServedModel) -> Sp
             "speculation.validation_threshold", f"must be above 0, to 1, got {threshold:g}"
         )
     return Speculation.from_proto(proto)
+
+
+def _read_top_logprobs(request: generation_pb2.GenerateRequest) -> int:
+    count = request.top_logprobs
+    if count > MAX_TOP_LOG_PROBS:
+        raise InvalidField("top_logprobs", f"must be from 0 to {MAX_TOP_LOG_PROBS}, got {count}")
+    if count and not request.logprobs:
+        raise InvalidField("top_logprobs", "needs logprobs to be true")
+    return count
 
 
 def _read_stop(strings: Sequence[str]) -> tuple[str, ...]:

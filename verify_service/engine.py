@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId
+from outrider.protocol.decoding import TopLogProbs
+from outrider.protocol.token_tree import ROOT
 from verify_service.acceptance import walk
-from verify_service.commit import CommitPlan, plan_commit
+from verify_service.commit import plan_commit
 from verify_service.counters import Counters
 from verify_service.features import feature_messages, unsent_rows
 from verify_service.kv_blocks import KvBlocks
@@ -235,7 +237,8 @@ class VerifyEngine:
         context_limit = self.identity.target.context_limit
         stop_token_ids = session.opened.limits.ending_ids(self.identity.target.eos_token_ids)
         plan = plan_commit(token_ids, session.tokens_left(context_limit), stop_token_ids)
-        log_probs = _log_probs(session, path, token_ids, plan, tokens)
+        nodes = [ROOT, *path][: plan.kept_count]  # each kept token was drawn behind one of these
+        log_probs, top_log_probs = _log_probs(session.opened, nodes, token_ids, tokens)
         ended = run.clock()
         verdict = m.Verdict(
             session_id=session.opened.session_id,
@@ -245,6 +248,7 @@ class VerifyEngine:
             bonus_token=bonus_token if plan.kept_count > len(path) else None,
             finish_reason=plan.finish_reason,
             log_probs=log_probs,
+            top_log_probs=top_log_probs,
             queue_us=max(0, round((run.started - session.waiting_since) * 1e6)),
             verify_us=round((ended - run.started) * 1e6),
             batch_rows=run.num_rows,
@@ -256,19 +260,18 @@ class VerifyEngine:
 
 
 def _log_probs(
-    session: VerifySession,
-    path: list[int],
-    token_ids: list[int],
-    plan: CommitPlan,
-    tokens: TargetTokens,
-) -> tuple[float, ...]:
-    """Log-probability of each kept token, read at the node it follows; empty unless wanted."""
-    if not session.opened.wants_log_probs:
-        return ()
-    nodes = [0, *path][: plan.kept_count]
-    return tuple(
-        tokens.log_prob_at(node, token) for node, token in zip(nodes, token_ids, strict=False)
-    )
+    opened: m.OpenSession, nodes: list[int], token_ids: list[int], tokens: TargetTokens
+) -> tuple[tuple[float, ...], tuple[TopLogProbs, ...]]:
+    """Log-probability of each kept token, read at the node it follows, and what else was likely
+    there; empty unless wanted."""
+    own: tuple[float, ...] = ()
+    top: tuple[TopLogProbs, ...] = ()
+    if opened.wants_log_probs:
+        pairs = zip(nodes, token_ids, strict=False)
+        own = tuple(tokens.log_prob_at(node, token) for node, token in pairs)
+    if opened.top_log_prob_count:
+        top = tuple(tokens.top_at(node, opened.top_log_prob_count) for node in nodes)
+    return own, top
 
 
 def _compact(session: VerifySession, path: list[int], finished: Finished) -> None:

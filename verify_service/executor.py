@@ -8,7 +8,13 @@ from torch import Tensor
 
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
 from outrider.modeling.ruled_logits import ruled_logits
-from outrider.modeling.token_choice import greedy_tokens, log_prob, sampled_token
+from outrider.modeling.token_choice import (
+    greedy_tokens,
+    log_prob,
+    sampled_token,
+    top_log_probs,
+)
+from outrider.protocol.decoding import TopLogProbs
 from outrider.protocol.features import depth_of
 from verify_service.feature_reader import FeatureReader
 from verify_service.step import (
@@ -115,6 +121,10 @@ class _SegmentTokens:
     def log_prob_at(self, node: int, token_id: int) -> float:
         """As `TargetTokens.log_prob_at`."""
         return log_prob(self._logits[node], token_id)
+
+    def top_at(self, node: int, count: int) -> TopLogProbs:
+        """As `TargetTokens.top_at`."""
+        return top_log_probs(self._logits[node], count)
 
     def _path(self, node: int) -> list[int]:
         """Tokens from below the tree's root down to a node."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from outrider.protocol.decoding import Sampling
+from outrider.protocol.decoding import Sampling, TopLogProbs
 from outrider.protocol.features import TensorType
 from outrider.protocol.logit_rules import LogitRules, TokenHistory
 
@@ -68,7 +68,10 @@ class TargetTokens(Protocol):
         """
 
     def log_prob_at(self, node: int, token_id: int) -> float:
-        """Log-probability of `token_id` behind a node, before temperature and filters."""
+        """Log-probability of `token_id` behind a node, before constraints, temperature, filters."""
+
+    def top_at(self, node: int, count: int) -> TopLogProbs:
+        """The likeliest tokens behind a node and their log-probabilities, before the same."""
 
 
 class FeatureBlock(NamedTuple):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from outrider.modeling.noise import gumbel
-from outrider.protocol.decoding import Sampling
+from outrider.protocol.decoding import Sampling, TopLogProbs
 
 
 def greedy_tokens(logits: Tensor) -> Tensor:
@@ -57,6 +57,13 @@ def filtered_scores(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]
     if sampling.min_p > 0.0:
         kept = int((probs >= sampling.min_p * probs[0]).sum())
     return scores[:kept], token_ids[:kept]
+
+
+def top_log_probs(logits: Tensor, count: int) -> TopLogProbs:
+    """The likeliest tokens under raw logits `[vocab_size]`; among equals the lower id first."""
+    scores = logits.double().log_softmax(dim=0)
+    found, token_ids = scores.sort(descending=True, stable=True)
+    return TopLogProbs(tuple(token_ids[:count].tolist()), tuple(found[:count].tolist()))
 
 
 def log_prob(logits: Tensor, token_id: int) -> float:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self
+from typing import NamedTuple, Self
 
 from outrider.protocol.errors import InvalidField, NotSupported
 from outrider.protocol.logit_rules import LogitRules
@@ -19,6 +19,34 @@ MIN_TEMPERATURE = 1e-5  # below this the division overflows fp32; the rule is th
 MAX_SEED = 2**64 - 1
 MAX_NEW_TOKENS = 2**31 - 1
 MAX_STOP_TOKEN_IDS = 64
+MAX_TOP_LOG_PROBS = 20
+
+
+class TopLogProbs(NamedTuple):
+    """What could have come at one place, the likeliest first; before bias, penalties and the rest.
+
+    Args:
+        token_ids: Up to MAX_TOP_LOG_PROBS.
+        log_probs: One for each.
+    """
+
+    token_ids: tuple[int, ...]
+    log_probs: tuple[float, ...]
+
+    @classmethod
+    def from_proto(cls, proto: decoding_pb2.TopLogProbs) -> Self:
+        """Reads.
+
+        Raises:
+            InvalidField: The two have different lengths.
+        """
+        if len(proto.token_ids) != len(proto.log_probs):
+            raise InvalidField("top_log_probs", "as many log_probs as token_ids are needed")
+        return cls(tuple(proto.token_ids), tuple(proto.log_probs))
+
+    def to_proto(self) -> decoding_pb2.TopLogProbs:
+        """The message."""
+        return decoding_pb2.TopLogProbs(token_ids=self.token_ids, log_probs=self.log_probs)
 
 
 class FinishReason(Enum):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outrider.protocol import messages as m
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
+from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import BadFrame, InvalidField, OutriderError
 from outrider.protocol.features import TensorType
 from outrider.protocol.token_tree import InvalidTree, TokenTree
@@ -111,6 +111,7 @@ def _build_open_session(message: m.OpenSession) -> pb.OpenSession:
         sampling=message.sampling.to_proto(),
         limits=message.limits.to_proto(),
         logprobs=message.wants_log_probs,
+        top_logprobs=message.top_log_prob_count,
         traceparent=message.traceparent,
         features_from=message.features_from,
     )
@@ -125,6 +126,7 @@ def _read_open_session(proto: pb.OpenSession) -> m.OpenSession:
         sampling=Sampling.from_proto(proto.sampling),
         limits=DecodeLimits.from_proto(proto.limits),
         wants_log_probs=proto.logprobs,
+        top_log_prob_count=proto.top_logprobs,
         traceparent=proto.traceparent,
         features_from=proto.features_from if proto.HasField("features_from") else None,
     )
@@ -170,6 +172,7 @@ def _build_verdict(message: m.Verdict) -> pb.Verdict:
         bonus_token=message.bonus_token,
         finish_reason=FinishReason.to_proto(message.finish_reason),
         log_probs=message.log_probs,
+        top_log_probs=[one.to_proto() for one in message.top_log_probs],
         queue_us=min(message.queue_us, m.MAX_UINT32),
         verify_us=min(message.verify_us, m.MAX_UINT32),
         batch_rows=message.batch_rows,
@@ -185,6 +188,7 @@ def _read_verdict(proto: pb.Verdict) -> m.Verdict:
         bonus_token=proto.bonus_token if proto.HasField("bonus_token") else None,
         finish_reason=FinishReason.from_proto(proto.finish_reason),
         log_probs=tuple(proto.log_probs),
+        top_log_probs=tuple(TopLogProbs.from_proto(one) for one in proto.top_log_probs),
         queue_us=proto.queue_us,
         verify_us=proto.verify_us,
         batch_rows=proto.batch_rows,

@@ -7,7 +7,13 @@ Frozen values that check what can be checked without knowing the session; the wi
 from dataclasses import dataclass, field
 from enum import Enum
 
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
+from outrider.protocol.decoding import (
+    MAX_TOP_LOG_PROBS,
+    DecodeLimits,
+    FinishReason,
+    Sampling,
+    TopLogProbs,
+)
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType, check_feature_layers
 from outrider.protocol.token_tree import TokenTree
@@ -88,9 +94,11 @@ class OpenSession:
         traceparent: W3C trace context, or "".
         features_from: First committed row whose features are wanted, from 0 to the first root's
             row; None: none are.
+        top_log_prob_count: Likeliest tokens that verdicts list beside each committed one, 0 to
+            MAX_TOP_LOG_PROBS.
 
     Raises:
-        InvalidField: A length or row is out of range.
+        InvalidField: A length, count or row is out of range.
     """
 
     session_id: bytes
@@ -102,9 +110,12 @@ class OpenSession:
     wants_log_probs: bool = False
     traceparent: str = ""
     features_from: int | None = None
+    top_log_prob_count: int = 0
 
     def __post_init__(self) -> None:
         _check_session_id(self.session_id)
+        if not 0 <= self.top_log_prob_count <= MAX_TOP_LOG_PROBS:
+            raise InvalidField("top_logprobs", f"must be from 0 to {MAX_TOP_LOG_PROBS}")
         count = len(self.token_ids)
         if not 1 <= self.prompt_length <= count:
             raise InvalidField(
@@ -234,6 +245,7 @@ class Verdict:
         queue_us: Arrival to the start of the forward pass, microseconds.
         verify_us: Forward pass and acceptance, microseconds.
         batch_rows: Rows of the forward pass this round was part of.
+        top_log_probs: One per committed token where wanted, else empty.
     """
 
     session_id: bytes
@@ -246,6 +258,7 @@ class Verdict:
     queue_us: int = 0
     verify_us: int = 0
     batch_rows: int = 0
+    top_log_probs: tuple[TopLogProbs, ...] = ()
 
     def __post_init__(self) -> None:
         _check_session_id(self.session_id)

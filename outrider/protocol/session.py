@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
+from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.messages import CloseSession, OpenSession, ProposeTree, Verdict
 from outrider.protocol.token_tree import TokenTree
@@ -54,6 +54,7 @@ class Committed(NamedTuple):
     token_ids: list[int]
     accepted_count: int
     log_probs: tuple[float, ...]
+    top_log_probs: tuple[TopLogProbs, ...]
     finish_reason: FinishReason | None
 
 
@@ -69,6 +70,7 @@ class DraftSession:
         sampling: How tokens are drawn.
         limits: When the session ends.
         wants_log_probs: True: log-probabilities are wanted.
+        top_log_prob_count: Likeliest tokens wanted beside each committed one.
         traceparent: W3C trace context, or "".
     """
 
@@ -80,6 +82,7 @@ class DraftSession:
     limits: DecodeLimits
     wants_log_probs: bool = False
     traceparent: str = ""
+    top_log_prob_count: int = 0
     round: int = 0
     state: DraftState = DraftState.READY
     tree: TokenTree | None = None
@@ -100,6 +103,7 @@ class DraftSession:
             wants_log_probs=self.wants_log_probs,
             traceparent=self.traceparent,
             features_from=features_from,
+            top_log_prob_count=self.top_log_prob_count,
         )
 
     def propose(self, tree: TokenTree) -> ProposeTree:
@@ -146,16 +150,23 @@ class DraftSession:
         if self.tree is None or (verdict.epoch, verdict.round) != current:
             return None
         token_ids = verdict.committed_tokens(self.tree)
-        if self.wants_log_probs and len(verdict.log_probs) != len(token_ids):
-            raise InvalidField(
-                "log_probs", f"{len(verdict.log_probs)} for {len(token_ids)} committed tokens"
-            )
+        for name, is_wanted, found in (
+            ("log_probs", self.wants_log_probs, len(verdict.log_probs)),
+            ("top_log_probs", self.top_log_prob_count > 0, len(verdict.top_log_probs)),
+        ):
+            if found != (len(token_ids) if is_wanted else 0):
+                raise InvalidField(name, f"{found} for {len(token_ids)} committed tokens")
         self.token_ids.extend(token_ids)
         self.round += 1
         self.tree = None
         self.state = DraftState.FINISHED if verdict.finish_reason else DraftState.READY
-        accepted_count = len(verdict.accepted_indices)
-        return Committed(token_ids, accepted_count, verdict.log_probs, verdict.finish_reason)
+        return Committed(
+            token_ids,
+            len(verdict.accepted_indices),
+            verdict.log_probs,
+            verdict.top_log_probs,
+            verdict.finish_reason,
+        )
 
     def reopen(self, features_from: int | None = None) -> OpenSession:
         """Places the session anew with all it has committed; an outstanding tree is forgotten.

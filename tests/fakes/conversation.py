@@ -188,6 +188,7 @@ def stream(
     ignore_eos: bool = False,
     min_new_tokens: int = 0,
     log_probs: bool = False,
+    top_log_probs: int = 0,
     speculation: Speculation | None = None,
 ) -> Drafting:
     """A stream named by up to 16 characters."""
@@ -199,6 +200,7 @@ def stream(
         sampling=sampling or Sampling(),
         limits=DecodeLimits(max_new_tokens, stop_token_ids, ignore_eos, min_new_tokens),
         wants_log_probs=log_probs,
+        top_log_prob_count=top_log_probs,
     )
     return Drafting(session, speculation or Speculation(), method)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from outrider.protocol.decoding import TopLogProbs
 from outrider.protocol.features import TensorType
 from outrider.protocol.sampling_noise import gumbel
 from verify_service.step import FeatureBlock, NonFiniteLogits, Segment, TargetTokens
@@ -110,6 +111,11 @@ class _Tokens:
     def log_prob_at(self, node: int, token_id: int) -> float:
         logits = self._target.logits(self._prefixes[node])
         return float(logits[token_id] - math.log(np.exp(logits).sum()))
+
+    def top_at(self, node: int, count: int) -> TopLogProbs:
+        logits = self._target.logits(self._prefixes[node])
+        best = np.argsort(-logits, kind="stable")[:count].tolist()
+        return TopLogProbs(tuple(best), tuple(self.log_prob_at(node, one) for one in best))
 
 
 def choose(logits: np.ndarray, prefix: Prefix, segment: Segment) -> int:

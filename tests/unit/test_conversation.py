@@ -303,6 +303,36 @@ def test_a_request_may_ask_for_smaller_trees():
     assert any(done.reach.accepted for done in talk.rounds[one])
 
 
+@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
+def test_the_likeliest_tokens_stand_beside_each_token_whatever_is_drafted(sampling):
+    logits_of = markov_logits(8, seed=4)
+    listed = {}
+    for method in ("none", "ngram"):
+        talk = Conversation(logits_of)
+        talk.greet()
+        one = talk.open(
+            "s", [1, 2, 3] * 4, method=method, sampling=sampling, ignore_eos=True, log_probs=True,
+            top_log_probs=3,
+        )  # fmt: skip
+        talk.run()
+        rounds = talk.rounds[one]
+        listed[method] = [top for done in rounds for top in done.top_log_probs]
+        text = [1, 2, 3] * 4
+        for token, top in zip(talk.tokens(one), listed[method], strict=True):
+            scores = logits_of(tuple(text))
+            assert list(top.token_ids) == sorted(range(8), key=lambda i: -scores[i])[:3]
+            assert list(top.log_probs) == sorted(top.log_probs, reverse=True)
+            text.append(token)
+        for done in rounds:
+            for token, log_prob, top in zip(
+                done.token_ids, done.log_probs, done.top_log_probs, strict=True
+            ):
+                if token in top.token_ids:
+                    place = top.token_ids.index(token)
+                    assert top.log_probs[place] == pytest.approx(log_prob, abs=1e-5)
+    assert listed["none"] == listed["ngram"]
+
+
 def test_what_was_offered_and_accepted_is_counted_by_depth():
     talk = Conversation(markov_logits(8, seed=3))
     talk.greet()

@@ -33,7 +33,7 @@ class Runner:
             rounds=9, offered_by_depth=self.offered, accepted_by_depth=self.accepted
         )
         done = RoundDone(
-            drafting.session_id, 0, 0, [1], (), Reach(0, 0), 0, FinishReason.LENGTH, TIMES,
+            drafting.session_id, 0, 0, [1], (), (), Reach(0, 0), 0, FinishReason.LENGTH, TIMES,
             drafting.totals,
         )  # fmt: skip
         self.streams.deliver([done])

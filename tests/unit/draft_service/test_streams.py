@@ -27,7 +27,7 @@ class Runner:
 
 
 def done(session_id: bytes, token: int, reason: FinishReason | None = None) -> RoundDone:
-    return RoundDone(session_id, 0, 0, [token], (), Reach(0, 0), 0, reason, TIMES, Totals())
+    return RoundDone(session_id, 0, 0, [token], (), (), Reach(0, 0), 0, reason, TIMES, Totals())
 
 
 @pytest.mark.asyncio

@@ -43,3 +43,10 @@ def test_joined_messages_are_one_whole_answer() -> None:
     assert whole.accepted_count == 1
     assert whole.usage.completion_tokens == 3
     assert whole.speculation_report == LAST.speculation_report
+
+
+def test_the_likeliest_tokens_stand_beside_each_token() -> None:
+    message = generation_pb2.GenerateResponse(token_ids=[5], log_probs=[-1.0])
+    message.top_log_probs.add(token_ids=[5, 6], log_probs=[-1.0, -2.0])
+    fields = message_json(message, logprobs=True)
+    assert fields["top_log_probs"] == [{"token_ids": [5, 6], "log_probs": [-1.0, -2.0]}]

@@ -12,7 +12,7 @@ SESSION_ID = bytes(range(16))
 LIMITS = DecodeLimits(6, stop_token_ids=(9,))
 
 
-def journal(logprobs: bool = False) -> Journal:
+def journal(logprobs: bool = False, top: int = 0) -> Journal:
     job = GenerationJob(
         prompt_token_ids=(5, 6),
         sampling=Sampling(temperature=1.0, seed=3),
@@ -20,6 +20,7 @@ def journal(logprobs: bool = False) -> Journal:
         stop=("x",),
         speculation=Speculation(method="ngram"),
         logprobs=logprobs,
+        top_logprobs=top,
         request_id="",
     )
     return Journal(SESSION_ID, job, LIMITS, vocab_size=100)
@@ -60,7 +61,7 @@ def test_a_later_placement_continues_after_the_committed_tokens() -> None:
 def test_rounds_are_appended_in_order() -> None:
     stream = journal()
     assert stream.append(response(0, [10, 11], accepted=1)) == CommittedRound(
-        (10, 11), (), 1, None, decoding_pb2.SpeculationReport()
+        (10, 11), (), (), 1, None, decoding_pb2.SpeculationReport()
     )
     last = response(2, [12])
     last.finish_reason = decoding_pb2.FINISH_REASON_STOP
@@ -108,9 +109,24 @@ def test_a_faulty_worker_ends_its_stream(bad: drafting_pb2.DraftResponse, reason
 def test_missing_log_probs_are_a_fault_where_wanted() -> None:
     with pytest.raises(InternalFailure, match="log-prob"):
         journal(logprobs=True).append(response(0, [10]))
+    with pytest.raises(InternalFailure, match="log-prob"):
+        journal(top=2).append(response(0, [10]))
+
+
+def test_likeliest_tokens_of_what_is_known_already_are_passed_over() -> None:
+    stream = journal(top=1)
+    tops = [decoding_pb2.TopLogProbs(token_ids=[i], log_probs=[-0.5]) for i in range(3)]
+    first = response(0, [10])
+    first.top_log_probs.extend(tops[:1])
+    stream.append(first)
+    again = response(0, [10, 11, 12])
+    again.top_log_probs.extend(tops)
+    round_ = stream.append(again)
+    assert round_ is not None
+    assert list(round_.top_log_probs) == tops[1:]
 
 
 def test_a_session_id_has_16_bytes() -> None:
-    job = GenerationJob((1,), Sampling(), LIMITS, (), Speculation(), False, "")
+    job = GenerationJob((1,), Sampling(), LIMITS, (), Speculation(), False, 0, "")
     with pytest.raises(ValueError, match="16"):
         Journal(b"short", job, LIMITS, 100)

@@ -80,6 +80,8 @@ REFUSED = [
     (sampling(allowed_token_ids=[1, VOCAB_SIZE]), "sampling.allowed_token_ids[1]"),
     (sampling(banned_token_ids=[2**31]), "sampling.banned_token_ids[0]"),
     (sampling(allowed_token_ids=[5], banned_token_ids=[5]), "sampling.allowed_token_ids"),
+    (prompt(logprobs=True, top_logprobs=21), "top_logprobs"),
+    (prompt(top_logprobs=1), "top_logprobs"),
     (limits(max_new_tokens=3, min_new_tokens=4), "limits.min_new_tokens"),
     (limits(max_new_tokens=0, min_new_tokens=1), "limits.min_new_tokens"),
     (limits(min_new_tokens=10**6), "limits.min_new_tokens"),

@@ -12,7 +12,13 @@ from transformers import (
 )
 
 from outrider.modeling.noise import gumbel
-from outrider.modeling.token_choice import filtered_scores, greedy_tokens, log_prob, sampled_token
+from outrider.modeling.token_choice import (
+    filtered_scores,
+    greedy_tokens,
+    log_prob,
+    sampled_token,
+    top_log_probs,
+)
 from outrider.protocol import sampling_noise
 from outrider.protocol.decoding import Sampling
 
@@ -94,3 +100,11 @@ def test_a_token_depends_on_seed_and_position_only():
 def test_log_prob_is_of_the_raw_logits():
     logits = torch.tensor([1.0, 2.0, 3.0])
     assert log_prob(logits, 1) == pytest.approx(float(logits.log_softmax(0)[1]))
+
+
+def test_the_likeliest_tokens_come_first_and_equals_by_their_id():
+    logits = torch.tensor([0.5, 2.0, -1.0, 2.0, 1.0])
+    top = top_log_probs(logits, 3)
+    assert top.token_ids == (1, 3, 4)
+    assert top.log_probs == pytest.approx(logits.log_softmax(0)[[1, 3, 4]].tolist())
+    assert len(top_log_probs(logits, 20).token_ids) == 5

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from outrider.protocol import messages as m
 from outrider.protocol.codec import MAX_FRAME_BYTES, decode, encode
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
+from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import BadFrame
 from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType
+from outrider.protocol.logit_rules import LogitRules
 from outrider.protocol.token_tree import TokenTree
 from outrider.v1 import speculation_pb2 as pb
 
@@ -46,6 +47,23 @@ MESSAGES: list[m.Message] = [
     ),
     m.OpenSession(SESSION, 3, (5, 6), 2, Sampling(), DecodeLimits(9), features_from=0),
     ROWS,
+    m.OpenSession(
+        SESSION,
+        3,
+        (5, 6),
+        2,
+        Sampling(rules=LogitRules(1.5, -0.5, 0.25, ((3, -1.5),), (3, 9), (9,))),
+        DecodeLimits(9, min_new_tokens=4),
+        top_log_prob_count=20,
+    ),
+    m.Verdict(
+        SESSION,
+        3,
+        1,
+        (),
+        9,
+        top_log_probs=(TopLogProbs((9, 4), (-0.5, -1.5)),),
+    ),
 ]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling
+from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.messages import ProposeTree, Verdict
 from outrider.protocol.session import (
@@ -69,6 +69,19 @@ def test_a_verdict_without_any_token_is_refused():
     session.propose(TokenTree.root_only(2))
     with pytest.raises(InvalidField, match="at least one token"):
         session.take(verdict(bonus=None))
+
+
+def test_top_log_probs_must_be_one_a_token_and_none_where_none_are_wanted():
+    one = TopLogProbs((3,), (-0.5,))
+    wanted = draft_session(top_log_prob_count=1)
+    wanted.propose(TokenTree.root_only(2))
+    for found in ((), (one, one, one)):
+        with pytest.raises(InvalidField, match="top_log_probs"):
+            wanted.take(verdict(top_log_probs=found))
+    unwanted = draft_session()
+    unwanted.propose(TokenTree.root_only(2))
+    with pytest.raises(InvalidField, match="top_log_probs"):
+        unwanted.take(verdict(top_log_probs=(one,)))
 
 
 def test_log_probs_must_be_one_a_token():
