@@ -113,6 +113,7 @@ def _drafting(request: drafting_pb2.DraftRequest, methods: Methods, trace: str) 
         limits=DecodeLimits.from_proto(request.limits),
         wants_log_probs=request.logprobs,
         top_log_prob_count=request.top_logprobs,
+        cache_salt=request.cache_salt,
         traceparent=trace,
     )
     method = "none" if speculation.disabled else methods.chosen(speculation.method)

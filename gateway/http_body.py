@@ -79,6 +79,7 @@ class GenerateBody(_Body):
     speculation: SpeculationBody = SpeculationBody()  # type: ignore[call-arg]
     logprobs: bool = False
     top_logprobs: Uint32 | None = Field(None, description="0 to 20; needs logprobs")
+    cache_salt: str = Field("", description="shares cached prompts with the same salt only")
     request_id: str = ""
     stream: bool | None = Field(
         None, description="server-sent events; unset: where Accept is text/event-stream"
@@ -121,6 +122,7 @@ class GenerateBody(_Body):
                 speculation=decoding_pb2.Speculation(**self.speculation.model_dump()),
                 logprobs=self.logprobs,
                 top_logprobs=self.top_logprobs or 0,
+                cache_salt=self.cache_salt,
                 request_id=self.request_id,
             )
             self._set_input(request)

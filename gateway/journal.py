@@ -80,6 +80,7 @@ class Journal:
             speculation=self._job.speculation.to_proto(),
             logprobs=self._job.logprobs,
             top_logprobs=self._job.top_logprobs,
+            cache_salt=self._job.cache_salt,
         )
 
     def begin_epoch(self) -> None:

@@ -19,6 +19,7 @@ from outrider.protocol.decoding import (
     check_token_ids,
 )
 from outrider.protocol.errors import InvalidField
+from outrider.protocol.messages import check_cache_salt
 from outrider.v1 import decoding_pb2, generation_pb2
 
 MAX_STOP_STRINGS = 4
@@ -55,6 +56,7 @@ class GenerationJob:
         logprobs: True: log-probabilities are wanted.
         top_logprobs: Likeliest tokens wanted beside each one.
         request_id: The client's own name for the request; only echoed.
+        cache_salt: Cached rows are shared with requests of the same salt only.
     """
 
     prompt_token_ids: tuple[int, ...] = field(repr=False)
@@ -65,6 +67,7 @@ class GenerationJob:
     logprobs: bool
     top_logprobs: int
     request_id: str
+    cache_salt: bytes = b""
 
 
 def read_request(
@@ -117,6 +120,7 @@ def read_request(
         logprobs=request.logprobs,
         top_logprobs=_read_top_logprobs(request),
         request_id=request.request_id,
+        cache_salt=_read_cache_salt(request.cache_salt),
     )
 
 
@@ -161,6 +165,12 @@ def _read_top_logprobs(request: generation_pb2.GenerateRequest) -> int:
     if count and not request.logprobs:
         raise InvalidField("top_logprobs", "needs logprobs to be true")
     return count
+
+
+def _read_cache_salt(salt: str) -> bytes:
+    encoded = salt.encode()
+    check_cache_salt(encoded)
+    return encoded
 
 
 def _read_stop(strings: Sequence[str]) -> tuple[str, ...]:

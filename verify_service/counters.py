@@ -8,6 +8,8 @@ class Counters:
     """Plain counts that only grow."""
 
     preemptions: int = 0
+    prefix_rows: int = 0
+    prefix_hit_rows: int = 0
     stale_messages: int = 0
     bad_frames: int = 0
     expired_leases: int = 0

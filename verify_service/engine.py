@@ -196,7 +196,7 @@ class VerifyEngine:
     def abandon(self, step: Step, problem: str) -> list[Outgoing]:
         """Ends the sessions of a step that could not be run."""
         for session in step.sessions:
-            self.sessions.forget(session)
+            self.sessions.forget(session, is_sound=False)
         return [
             (session.peer, fault_of(session.opened, m.FaultCode.INTERNAL, problem))
             for session in step.sessions
@@ -213,20 +213,28 @@ class VerifyEngine:
         """Carries out what a step means for one session; one that has ended is gone afterwards."""
         if segment.tree_start is None or tokens is None:
             session.cached_rows += len(segment.token_ids)
+            self._name_blocks(session)
             return _Outcome(None, unsent_rows(session, segment))
         session.cached_rows += segment.tree_start
         try:
             decided = self._decide(session, tokens, run)
         except NonFiniteLogits as error:
-            self.sessions.forget(session)
+            self.sessions.forget(session, is_sound=False)
             fault = fault_of(session.opened, m.FaultCode.NON_FINITE_LOGITS, str(error))
             return _Outcome(fault, [])
         finished.decided.append(decided)
+        self._name_blocks(session)
         if decided.verdict.finish_reason is not None:
             self.sessions.forget(session)
             return _Outcome(decided.verdict, [])
         _compact(session, decided.path, finished)
         return _Outcome(decided.verdict, unsent_rows(session, segment, decided.path))
+
+    def _name_blocks(self, session: VerifySession) -> None:
+        """Lets others begin with the rows that are committed now."""
+        names = session.names.of(session.token_ids, session.cached_rows)
+        for block, name in zip(session.table.blocks, names, strict=False):
+            self.blocks.name(block, name)
 
     def _decide(self, session: VerifySession, tokens: TargetTokens, run: _Run) -> Decided:
         """Walks the tree, plans the commit and carries it out on the session's own state."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
@@ -16,6 +17,7 @@ from outrider.modeling.token_choice import (
 )
 from outrider.protocol.decoding import TopLogProbs
 from outrider.protocol.features import depth_of
+from verify_service.feature_pool import FeaturePool
 from verify_service.feature_reader import FeatureReader
 from verify_service.step import (
     Constraints,
@@ -46,6 +48,7 @@ class TorchExecutor:
 
     def __init__(self, model: TorchModel) -> None:
         self._model = model
+        self._features = FeaturePool()
 
     def run(self, segments: Sequence[Segment]) -> "TorchAnswers":
         """As `Target.run`."""
@@ -55,11 +58,19 @@ class TorchExecutor:
         if not layers:
             return TorchAnswers(_tokens(segments, self._model.forward(batch)), None)
         logits, features = self._model.forward_with_features(batch, layers)
-        return TorchAnswers(_tokens(segments, logits), FeatureReader(features, layers, segments))
+        written = [
+            slot
+            for segment in segments
+            for slot in segment.slots[segment.cached_rows :][: len(segment.token_ids)]
+        ]
+        self._features.write(layers, torch.tensor(written), features)
+        reader = FeatureReader(self._features, layers, segments)
+        return TorchAnswers(_tokens(segments, logits), reader)
 
     def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
         """As `Target.move_rows`."""
         self._model.move_rows(list(sources), list(destinations))
+        self._features.move(sources, destinations)
 
 
 @dataclass(frozen=True, slots=True)

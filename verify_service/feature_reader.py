@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from outrider.protocol.features import TensorType
+from verify_service.feature_pool import FeaturePool
 from verify_service.step import FeatureBlock, Segment
 
 _WIRE = {  # type on the wire, integers of the same width, and their little-endian form
@@ -16,32 +17,30 @@ _WIRE = {  # type on the wire, integers of the same width, and their little-endi
 
 
 class FeatureReader:
-    """The features of one forward pass.
+    """The features of a step's sessions: of the rows that it ran, and of those before.
 
     Args:
-        features: Of all rows, `[num_rows, len(layers) * hidden_size]`, on the device.
-        layers: Layers in the order of the columns: those of all segments, low to high.
+        pool: Holds them.
+        layers: Those of all segments, low to high.
         segments: What was run; each reads its own layers only.
     """
 
     def __init__(
-        self, features: Tensor, layers: Sequence[int], segments: Sequence[Segment]
+        self, pool: FeaturePool, layers: Sequence[int], segments: Sequence[Segment]
     ) -> None:
-        self._features = features
+        self._pool = pool
         self._layers = list(layers)
         self._segments = segments
 
     def read(self, rows: Sequence[Sequence[int]]) -> list[FeatureBlock | None]:
         """As `StepAnswers.features_of`."""
-        wanted: list[int] = []
-        start = 0
-        for segment, its_rows in zip(self._segments, rows, strict=True):
-            wanted += [start + row for row in its_rows]
-            start += len(segment.token_ids)
-        # One gather and one copy for the whole step: each copy waits for the device.
-        taken = self._features[
-            torch.tensor(wanted, dtype=torch.int64, device=self._features.device)
-        ].cpu()
+        wanted = [
+            segment.slots[segment.cached_rows + row]
+            for segment, its_rows in zip(self._segments, rows, strict=True)
+            for row in its_rows
+        ]
+        # One copy for the whole step: each waits for the device.
+        taken = self._pool.read(self._layers, wanted).cpu()
         blocks: list[FeatureBlock | None] = []
         start = 0
         for segment, its_rows in zip(self._segments, rows, strict=True):

@@ -22,16 +22,17 @@ def unsent_rows(session: VerifySession, segment: Segment, path: Sequence[int] = 
 
     Returns:
         Rows counted from the segment's first, in the order of their positions; the first is at
-        position `session.next_feature_row`.
+        position `session.next_feature_row`. Rows that the session shares with others, and has not
+        run itself, are negative.
     """
-    if not segment.feature_layers:
+    if not session.wants_features:
         return []
     prefill_rows = len(segment.token_ids) if segment.tree_start is None else segment.tree_start
     committed = list(range(prefill_rows))
     if segment.tree_start is not None:
         committed += [segment.tree_start + node for node in (0, *path)]
-    # All rows before the segment are sent or not wanted, so the count is never negative.
-    return committed[session.next_feature_row - segment.cached_rows :]
+    due = session.next_feature_row - segment.cached_rows
+    return committed[due:] if due >= 0 else [*range(due, 0), *committed]
 
 
 def feature_messages(session: VerifySession, block: FeatureBlock) -> list[FeatureRows]:

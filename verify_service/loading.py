@@ -91,7 +91,7 @@ def _allocate(model: TargetModel, settings: VerifySettings) -> KvBlocks:
             f"{settings.max_nodes} nodes does not fit"
         )
     model.allocate(block_count * settings.block_size)
-    return KvBlocks(block_count, settings.block_size)
+    return KvBlocks(block_count, settings.block_size, settings.prefix_cache)
 
 
 def _identity(

@@ -9,6 +9,7 @@ from outrider.protocol.errors import InvalidField
 from outrider.protocol.session import RoundLedger, Standing
 from verify_service.counters import Counters
 from verify_service.kv_blocks import KvBlocks
+from verify_service.prefix_names import PrefixNames
 from verify_service.sessions import VerifySession, constraints_of
 
 
@@ -68,7 +69,12 @@ class SessionTable:
             ledger=RoundLedger(message.epoch),
             age=self._arrivals,
             token_ids=list(message.token_ids),
-            feature_layers=() if message.features_from is None else feature_layers,
+            # Rows without the features that somebody may want are of no use to them.
+            names=PrefixNames(
+                self._blocks.block_size, repr(feature_layers).encode() + message.cache_salt
+            ),
+            feature_layers=feature_layers,
+            wants_features=message.features_from is not None,
             next_feature_row=message.features_from or 0,
             constraints=constraints_of(message, self._target.eos_token_ids),
         )
@@ -113,9 +119,14 @@ class SessionTable:
         for session in [s for s in self if s.peer == peer]:
             self.forget(session)
 
-    def forget(self, session: VerifySession) -> None:
-        """Frees a session's blocks."""
-        self._blocks.release(session.table)
+    def forget(self, session: VerifySession, *, is_sound: bool = True) -> None:
+        """Frees a session's blocks.
+
+        Args:
+            session: Is gone afterwards.
+            is_sound: False: its rows cannot be trusted, so nobody may begin with them.
+        """
+        self._blocks.release(session.table, forget_names=not is_sound)
         del self._sessions[session.opened.session_id]
 
     def _check_open(self, message: m.OpenSession, feature_layers: tuple[int, ...]) -> None:

@@ -8,6 +8,7 @@ from outrider.protocol.messages import FeatureRows, OpenSession
 from outrider.protocol.session import RoundLedger, tokens_left
 from outrider.protocol.token_tree import TokenTree
 from verify_service.kv_blocks import BlockTable
+from verify_service.prefix_names import PrefixNames
 from verify_service.scheduler import Demand
 from verify_service.step import Constraints
 
@@ -23,10 +24,14 @@ class VerifySession:
         age: Order of arrival; preemption takes the highest.
         token_ids: Prompt and committed tokens; the last is the root, whose row is not cached.
         cached_rows: Rows in the cache.
+        is_fresh: True: it has no place in the pool, or no more than rows of others.
         waiting_since: When the pending tree arrived, seconds.
         tree: The pending tree without nodes beyond the session's last token.
         kept_nodes: For each node of `tree` its index in the tree that was sent.
-        feature_layers: Layers of the features it wants, low to high; empty where it wants none.
+        names: Of its blocks.
+        feature_layers: Layers of the features that are kept of its rows, low to high: those that
+            its peer's sessions may want; whoever shares the rows may want them too.
+        wants_features: True: they are sent.
         next_feature_row: First row whose features have not been sent and are wanted.
         last_features: What was sent with the last verdict, in case that is asked for again.
         constraints: On its tokens, beyond temperature and filters; None: there are none.
@@ -38,11 +43,14 @@ class VerifySession:
     ledger: RoundLedger
     age: int
     token_ids: list[int]
+    names: PrefixNames
     cached_rows: int = 0
+    is_fresh: bool = True
     waiting_since: float = 0.0
     tree: TokenTree | None = None
     kept_nodes: list[int] = field(default_factory=list)
     feature_layers: tuple[int, ...] = ()
+    wants_features: bool = False
     next_feature_row: int = 0
     last_features: list[FeatureRows] = field(default_factory=list)
     constraints: Constraints | None = None

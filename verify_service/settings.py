@@ -28,6 +28,9 @@ class VerifySettings(WorkerSettings):
     threads: int = Field(0, description="torch threads on a CPU; 0: one per core", ge=0, le=1024)
     kv_cache_mib: int = Field(1024, description="memory of the KV pool, MiB", ge=1)
     block_size: int = Field(16, description="rows of a KV block", ge=1, le=1024)
+    prefix_cache: bool = Field(
+        True, description="keep rows of ended sessions for others that begin with the same tokens"
+    )
     context_limit: int = Field(
         0, description="most tokens of a session; 0: what the model was made for", ge=0
     )

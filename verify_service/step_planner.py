@@ -34,7 +34,7 @@ class StepPlanner:
         sessions: All open sessions, however they change.
         blocks: The KV pool's blocks.
         token_budget: Most rows of a step.
-        counters: Told of preemptions.
+        counters: Told of preemptions and of shared rows.
     """
 
     def __init__(
@@ -58,6 +58,9 @@ class StepPlanner:
     def plan(self) -> Step | None:
         """The next step, its rows reserved; None where nothing can run."""
         waiting = self.waiting
+        for session in waiting:
+            if not session.table.blocks:
+                self._share(session)
         shares = plan_shares([session.demand() for session in waiting], self._token_budget)
         shares.sort(key=lambda share: waiting[share.index].age)
         step = Step([], [])
@@ -68,6 +71,12 @@ class StepPlanner:
                 step.sessions.append(session)
                 step.segments.append(_segment(session, share))
         return step if step.segments else None
+
+    def _share(self, session: VerifySession) -> None:
+        """Begins with the rows of others, or its own of before it was preempted."""
+        wanted = len(session.token_ids) - 1
+        names = session.names.of(session.token_ids, wanted)
+        session.cached_rows = self._blocks.share(session.table, names)
 
     def _reserve(
         self, session: VerifySession, share: Share, step: Step, preempted: list[VerifySession]
@@ -86,8 +95,13 @@ class StepPlanner:
             victim = max(younger, key=lambda other: other.age)
             self._blocks.release(victim.table)
             victim.cached_rows = 0
+            victim.is_fresh = True
             preempted.append(victim)
             self._counters.preemptions += 1
+        if session.is_fresh:
+            session.is_fresh = False
+            self._counters.prefix_rows += len(session.token_ids) - 1
+            self._counters.prefix_hit_rows += session.cached_rows
         self._blocks.reserve(session.table, needed)
         return True
 
@@ -109,6 +123,6 @@ def _segment(session: VerifySession, share: Share) -> Segment:
         slots=session.table.slots(0, stop),
         tree_start=prefill_rows if share.with_tree else None,
         sampling=session.opened.sampling,
-        feature_layers=session.feature_layers if session.next_feature_row < stop else (),
+        feature_layers=session.feature_layers,
         constraints=session.constraints,
     )

@@ -112,6 +112,7 @@ def _build_open_session(message: m.OpenSession) -> pb.OpenSession:
         limits=message.limits.to_proto(),
         logprobs=message.wants_log_probs,
         top_logprobs=message.top_log_prob_count,
+        cache_salt=message.cache_salt,
         traceparent=message.traceparent,
         features_from=message.features_from,
     )
@@ -127,6 +128,7 @@ def _read_open_session(proto: pb.OpenSession) -> m.OpenSession:
         limits=DecodeLimits.from_proto(proto.limits),
         wants_log_probs=proto.logprobs,
         top_log_prob_count=proto.top_logprobs,
+        cache_salt=proto.cache_salt,
         traceparent=proto.traceparent,
         features_from=proto.features_from if proto.HasField("features_from") else None,
     )

@@ -21,6 +21,7 @@ from outrider.v1 import speculation_pb2 as pb
 
 PROTOCOL_VERSION = 1
 ID_BYTES = 16
+MAX_SALT_BYTES = 64
 MAX_UINT32 = 2**32 - 1
 
 
@@ -96,6 +97,8 @@ class OpenSession:
             row; None: none are.
         top_log_prob_count: Likeliest tokens that verdicts list beside each committed one, 0 to
             MAX_TOP_LOG_PROBS.
+        cache_salt: Cached rows are shared with sessions of the same salt only, up to
+            MAX_SALT_BYTES.
 
     Raises:
         InvalidField: A length, count or row is out of range.
@@ -111,9 +114,11 @@ class OpenSession:
     traceparent: str = ""
     features_from: int | None = None
     top_log_prob_count: int = 0
+    cache_salt: bytes = b""
 
     def __post_init__(self) -> None:
         _check_session_id(self.session_id)
+        check_cache_salt(self.cache_salt)
         if not 0 <= self.top_log_prob_count <= MAX_TOP_LOG_PROBS:
             raise InvalidField("top_logprobs", f"must be from 0 to {MAX_TOP_LOG_PROBS}")
         count = len(self.token_ids)
@@ -353,6 +358,16 @@ Message = ToVerify | ToDraft
 def short_id(session_id: bytes) -> str:
     """A session id as it stands in logs and spans."""
     return session_id.hex()[:12]
+
+
+def check_cache_salt(salt: bytes) -> None:
+    """Refuses a salt that is too long.
+
+    Raises:
+        InvalidField: It is.
+    """
+    if len(salt) > MAX_SALT_BYTES:
+        raise InvalidField("cache_salt", f"has {len(salt)} bytes, at most {MAX_SALT_BYTES}")
 
 
 def _check_session_id(session_id: bytes) -> None:

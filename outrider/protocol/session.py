@@ -71,6 +71,7 @@ class DraftSession:
         limits: When the session ends.
         wants_log_probs: True: log-probabilities are wanted.
         top_log_prob_count: Likeliest tokens wanted beside each committed one.
+        cache_salt: Cached rows are shared with sessions of the same salt only.
         traceparent: W3C trace context, or "".
     """
 
@@ -83,6 +84,7 @@ class DraftSession:
     wants_log_probs: bool = False
     traceparent: str = ""
     top_log_prob_count: int = 0
+    cache_salt: bytes = b""
     round: int = 0
     state: DraftState = DraftState.READY
     tree: TokenTree | None = None
@@ -104,6 +106,7 @@ class DraftSession:
             traceparent=self.traceparent,
             features_from=features_from,
             top_log_prob_count=self.top_log_prob_count,
+            cache_salt=self.cache_salt,
         )
 
     def propose(self, tree: TokenTree) -> ProposeTree:

@@ -170,6 +170,16 @@ class VerifyMetrics:
             buckets=_ROWS,
             registry=self.registry,
         )
+        self.prefix_rows = Counter(
+            "outrider_prefix_rows_total",
+            "Rows of sessions that began, or began again, and might have been in the cache.",
+            registry=self.registry,
+        )
+        self.prefix_hit_rows = Counter(
+            "outrider_prefix_hit_rows_total",
+            "Of those, rows that were there. Over outrider_prefix_rows_total: the hit rate.",
+            registry=self.registry,
+        )
         self.preemptions = Counter(
             "outrider_preemptions_total",
             "Sessions that lost their KV blocks and are prefilled again.",

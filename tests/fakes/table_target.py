@@ -85,9 +85,15 @@ class TableAnswers:
     def _block(self, place: int, rows: Sequence[int]) -> FeatureBlock:
         layers = self.segments[place].feature_layers
         assert layers, "features that the segment did not ask for"
-        values = [table_features(self.prefixes[place][row], layers) for row in rows]
+        values = [table_features(self._prefix(place, row), layers) for row in rows]
         data = np.asarray(values, dtype="<f4").tobytes()
         return FeatureBlock(data, len(layers) * HIDDEN_SIZE, TensorType.FLOAT32)
+
+    def _prefix(self, place: int, row: int) -> Prefix:
+        """Rows that the segment did not run itself are negative."""
+        if row >= 0:
+            return self.prefixes[place][row]
+        return self.prefixes[place][0][: self.segments[place].cached_rows + row + 1]
 
 
 def table_features(prefix: Prefix, layers: Sequence[int]) -> list[float]:

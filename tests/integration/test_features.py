@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from draft_service.drafters.none import NoDrafter
 from outrider.protocol.decoding import Sampling
 from outrider.protocol.features import FINAL_NORM, FeatureLayout
 from outrider.protocol.messages import FeatureRows
@@ -39,23 +40,36 @@ class Keeper(RandomDrafter):
         self.taken[rows.session_id].append(values)
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma2-softcap"])
-def test_features_are_the_targets_hidden_states(family):
-    """B42: three layers wide, over split workers, with prefill, trees and preemption."""
-    keeper = Keeper(5)
+def keeping_talk(family: str, keeper: Keeper, **shape: int) -> Conversation:
     ack = identity(vocab_size=VOCAB, max_nodes=8)
     target = replace(ack.target, hidden_size=HIDDEN_SIZE, layer_count=LAYER_COUNT)
     talk = Conversation(
         lambda prefix: [],
         ack=replace(ack, target=target),
-        drafters={"head": keeper},
+        drafters={"head": keeper, "none": NoDrafter()},
         make_target=lambda rows: TorchExecutor(target_model(family, slots=rows)),
         layout=LAYOUT,
-        block_size=1,
-        block_count=50,
-        token_budget=7,
+        **shape,
     )
     talk.greet()
+    return talk
+
+
+def check_features(talk: Conversation, family: str, keeper: Keeper, one: bytes, prompt) -> None:
+    text = prompt + talk.tokens(one)
+    taken = np.concatenate(keeper.taken[one])
+    assert len(taken) == len(text) - len(talk.rounds[one][-1].token_ids) - 1
+    with torch.inference_mode():
+        states = plain_model(family)(torch.tensor([text]), output_hidden_states=True).hidden_states
+    expected = torch.cat([states[layer][0, : len(taken)] for layer in LAYOUT.feature_layers], 1)
+    torch.testing.assert_close(torch.tensor(taken), expected, atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma2-softcap"])
+def test_features_are_the_targets_hidden_states(family):
+    """B42: three layers wide, over split workers, with prefill, trees and preemption."""
+    keeper = Keeper(5)
+    talk = keeping_talk(family, keeper, block_size=1, block_count=50, token_budget=7)
     ids = [
         talk.open(f"s{i}", prompt, method="head", sampling=SAMPLED, max_new_tokens=20)
         for i, prompt in enumerate(PROMPTS)
@@ -63,12 +77,34 @@ def test_features_are_the_targets_hidden_states(family):
     talk.run()
     assert not talk.errors
     assert talk.verify.counters.preemptions > 0
-    plain = plain_model(family)
     for one, prompt in zip(ids, PROMPTS, strict=True):
-        text = prompt + talk.tokens(one)
-        taken = np.concatenate(keeper.taken[one])
-        assert len(taken) == len(text) - len(talk.rounds[one][-1].token_ids) - 1
-        with torch.inference_mode():
-            states = plain(torch.tensor([text]), output_hidden_states=True).hidden_states
-        expected = torch.cat([states[layer][0, : len(taken)] for layer in LAYOUT.feature_layers], 1)
-        torch.testing.assert_close(torch.tensor(taken), expected, atol=2e-4, rtol=2e-4)
+        check_features(talk, family, keeper, one, prompt)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral-window", "gemma2-softcap"])
+@pytest.mark.parametrize("earlier", ["head", "none"])
+def test_rows_of_an_earlier_session_serve_with_their_features(family, earlier):
+    """B33: a hit changes neither the text nor what the head is given, whoever ran the rows."""
+    system = [3 + i * i % 50 for i in range(37)]
+    prompts = [[*system, 7, 8, 9], [*system, 60, 2], [*system[:10], 1]]
+    keeper = Keeper(5)
+    talk = keeping_talk(family, keeper, block_size=4)
+    talk.open("first", system, method=earlier, sampling=SAMPLED, max_new_tokens=20, ignore_eos=True)
+    talk.run()
+    ids = [
+        talk.open(
+            f"s{i}", prompt, method="head", sampling=SAMPLED, max_new_tokens=20, ignore_eos=True
+        )
+        for i, prompt in enumerate(prompts)
+    ]
+    talk.run()
+    assert not talk.errors
+    assert talk.verify.counters.prefix_hit_rows == 36 + 36 + 8
+    for one, prompt in zip(ids, prompts, strict=True):
+        check_features(talk, family, keeper, one, prompt)
+        alone = keeping_talk(family, Keeper(9), block_size=4)
+        again = alone.open(
+            "a", prompt, method="none", sampling=SAMPLED, max_new_tokens=20, ignore_eos=True
+        )
+        alone.run()
+        assert talk.tokens(one) == alone.tokens(again)

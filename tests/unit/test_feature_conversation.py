@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draft_service.drafters.none import NoDrafter
 from draft_service.stream_features import MAX_LOSSES
 from outrider.protocol import messages as m
-from outrider.protocol.decoding import Sampling
+from outrider.protocol.decoding import DecodeLimits, Sampling
+from outrider.protocol.token_tree import TokenTree
 from tests.fakes.conversation import EOS, Conversation, identity, plain_tokens
 from tests.fakes.feature_drafter import LAYOUT, FeatureDrafter
 from tests.fakes.random_drafter import RandomDrafter
@@ -267,3 +269,50 @@ def test_methods_with_and_without_features_share_a_step():
     assert wire.features_from == {(ids["any"], 0): None, (ids["head"], 0): 0}
     assert {type(said) for said in wire.answers[ids["any"], 0]} == {m.Verdict}
     drafter.check_values(ids["head"])
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_rows_that_a_session_has_not_run_itself_bring_their_features_too(asked_before):
+    """A hit in the cache must not cost the head its features (B33), whoever ran those rows."""
+    system = [1 + i * i % 7 for i in range(40)]
+    drafter = FeatureDrafter(3, 8)
+    talk = Conversation(
+        LOGITS_OF,
+        drafters={"head": drafter, "none": NoDrafter()},
+        layout=LAYOUT,
+        block_size=4,
+    )
+    talk.greet()
+    wire = Wire(talk)
+    first = "head" if asked_before else "none"
+    talk.open("a", system, method=first, ignore_eos=True, max_new_tokens=8)
+    talk.run()
+    two = talk.open("b", [*system, 3, 4], method="head", ignore_eos=True, max_new_tokens=8)
+    talk.run()
+    assert talk.verify.counters.prefix_hit_rows == 40
+    wire.check_order()
+    # All committed rows but those of the last round.
+    sent = [a for a in wire.answers[two, 0] if isinstance(a, m.FeatureRows)]
+    last = talk.rounds[two][-1]
+    assert sum(rows.row_count for rows in sent) == 42 + 8 - len(last.token_ids) - 1
+    assert talk.tokens(two) == plain_tokens(LOGITS_OF, [*system, 3, 4], 8, stops=())
+
+
+@pytest.mark.parametrize(
+    ("layers", "salt", "hits"), [((), b"", 36), ((2,), b"", 0), ((), b"tenant", 0)]
+)
+def test_rows_are_shared_between_peers_but_not_across_salts_or_heads(layers, salt, hits):
+    """Rows without the features that somebody wants are of no use to them."""
+    system = tuple(1 + i * i % 7 for i in range(40))
+    talk = Conversation(LOGITS_OF, block_size=4)
+    talk.greet()
+    talk.open("a", list(system), ignore_eos=True, max_new_tokens=4)
+    talk.run()
+    name = b"o" * 16
+    limits = DecodeLimits(4)
+    opened = m.OpenSession(name, 0, system, 40, Sampling(), limits, cache_salt=salt)
+    tree = m.ProposeTree(name, 0, 0, TokenTree.root_only(system[-1]))
+    for message in (m.Hello(b"p" * 16, feature_layers=layers), opened, tree):
+        talk.verify.handle(b"other", message, talk.now)
+    assert talk.verify.plan() is not None
+    assert talk.verify.counters.prefix_hit_rows == hits

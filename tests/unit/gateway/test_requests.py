@@ -82,6 +82,7 @@ REFUSED = [
     (sampling(allowed_token_ids=[5], banned_token_ids=[5]), "sampling.allowed_token_ids"),
     (prompt(logprobs=True, top_logprobs=21), "top_logprobs"),
     (prompt(top_logprobs=1), "top_logprobs"),
+    (prompt(cache_salt="é" * 33), "cache_salt"),
     (limits(max_new_tokens=3, min_new_tokens=4), "limits.min_new_tokens"),
     (limits(max_new_tokens=0, min_new_tokens=1), "limits.min_new_tokens"),
     (limits(min_new_tokens=10**6), "limits.min_new_tokens"),
@@ -208,3 +209,8 @@ def test_a_conversation_needs_a_template() -> None:
 
 def test_a_jobs_text_is_not_in_its_repr() -> None:
     assert "secret" not in repr(read(limits(stop=["secret"])))
+
+
+def test_a_salt_is_kept_as_bytes() -> None:
+    assert read(prompt(cache_salt="é" * 32)).cache_salt == "é".encode() * 32
+    assert read(prompt()).cache_salt == b""

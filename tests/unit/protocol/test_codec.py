@@ -55,6 +55,7 @@ MESSAGES: list[m.Message] = [
         Sampling(rules=LogitRules(1.5, -0.5, 0.25, ((3, -1.5),), (3, 9), (9,))),
         DecodeLimits(9, min_new_tokens=4),
         top_log_prob_count=20,
+        cache_salt=b"tenant",
     ),
     m.Verdict(
         SESSION,

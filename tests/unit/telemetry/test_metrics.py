@@ -64,6 +64,8 @@ def test_a_verify_worker_exports_exactly_these_series() -> None:
         *_histogram("outrider_step_seconds"),
         *_histogram("outrider_step_rows"),
         "outrider_preemptions_total",
+        "outrider_prefix_rows_total",
+        "outrider_prefix_hit_rows_total",
         "outrider_stale_messages_total",
         "outrider_bad_frames_total",
         "outrider_expired_leases_total",

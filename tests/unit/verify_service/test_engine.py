@@ -299,13 +299,14 @@ def test_features_that_the_hello_did_not_name_are_refused(engine):
     assert fault.message.startswith("features_from: ")
 
 
-def test_a_session_that_wants_none_names_no_layers(engine):
-    greet(engine, PEER, 1)
+@pytest.mark.parametrize("layers", [(), (1,)])
+def test_features_are_kept_for_all_sessions_of_a_peer_that_may_want_some(engine, layers):
+    greet(engine, PEER, *layers)
     engine.handle(PEER, open_session(), 0.0)
     engine.handle(PEER, propose(), 0.0)
     step = engine.plan()
     assert step is not None
-    assert step.segments[0].feature_layers == ()
+    assert step.segments[0].feature_layers == layers
 
 
 def test_nan_logits_send_no_features(engine):

@@ -39,9 +39,11 @@ class EchoModel:
         raise AssertionError("nothing moves here")
 
 
-def segment(token_ids: Sequence[int], cached_rows: int, *layers: int) -> Segment:
+def segment(
+    token_ids: Sequence[int], cached_rows: int, *layers: int, first_slot: int = 0
+) -> Segment:
     count = len(token_ids)
-    slots = range(cached_rows + count)
+    slots = range(first_slot, first_slot + cached_rows + count)
     parents = tuple(range(-1, count - 1))
     return Segment(tuple(token_ids), parents, cached_rows, slots, 0, Sampling(), layers)
 
@@ -55,7 +57,11 @@ def test_without_wishes_the_plain_pass_is_run():
 
 def test_one_pass_captures_the_layers_of_all_and_each_segment_reads_its_own():
     model = EchoModel()
-    segments = [segment([1, 2, 3], 5, 4, -1), segment([4], 0), segment([5, 6], 7, 2, 4)]
+    segments = [
+        segment([1, 2, 3], 5, 4, -1),
+        segment([4], 0, first_slot=20),
+        segment([5, 6], 7, 2, 4, first_slot=30),
+    ]
     answers = TorchExecutor(model).run(segments)
     assert model.asked == [(2, 4, -1)], "low to high, the final norm last"
     first, none, third = answers.features_of([[0, 2], [], [1]])
@@ -65,6 +71,21 @@ def test_one_pass_captures_the_layers_of_all_and_each_segment_reads_its_own():
     assert (first.row_size, third.row_size) == (2 * HIDDEN_SIZE, 2 * HIDDEN_SIZE)
     assert values(first.data) == [4005, 1, -995, 1, 4007, 3, -993, 3]
     assert values(third.data) == [2008, 6, 4008, 6]
+
+
+def test_features_of_rows_that_were_run_before_are_still_there_wherever_they_moved():
+    class Moving(EchoModel):
+        def move_rows(self, sources: list[int], destinations: list[int]) -> None:
+            pass
+
+    executor = TorchExecutor(Moving())
+    executor.run([segment([1, 2, 3, 4], 0, 2)])
+    executor.move_rows([3, 2], [2, 3])
+    executor.run([segment([9], 40, 2, first_slot=100)])  # far behind: the pool grows
+    answers = executor.run([segment([5], 4, 2)])
+    (block,) = answers.features_of([[-4, -2, -1, 0]])
+    assert block is not None
+    assert values(block.data) == [2000, 1, 2003, 4, 2002, 3, 2004, 5]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from outrider.protocol.messages import OpenSession
 from outrider.protocol.session import RoundLedger
 from verify_service.features import feature_messages, unsent_rows
 from verify_service.kv_blocks import BlockTable
+from verify_service.prefix_names import PrefixNames
 from verify_service.sessions import VerifySession
 from verify_service.step import FeatureBlock, Segment
 
@@ -11,8 +12,8 @@ from verify_service.step import FeatureBlock, Segment
 def session(next_feature_row: int) -> VerifySession:
     opened = OpenSession(b"s" * 16, 4, (1,) * 20, 20, Sampling(), DecodeLimits(9))
     return VerifySession(
-        b"peer", opened, BlockTable(4), RoundLedger(4), 1, [1] * 20,
-        feature_layers=(1,), next_feature_row=next_feature_row,
+        b"peer", opened, BlockTable(4), RoundLedger(4), 1, [1] * 20, PrefixNames(4),
+        feature_layers=(1,), wants_features=True, next_feature_row=next_feature_row,
     )  # fmt: skip
 
 
@@ -40,9 +41,15 @@ def test_of_a_tree_the_root_and_the_accepted_path_are_committed():
     assert unsent_rows(session(12), segment(7, 8, 3), [1, 3]) == [4, 6]
 
 
-def test_a_segment_without_layers_sends_nothing():
-    plain = Segment((1,), (-1,), 0, range(9), None, Sampling())
-    assert unsent_rows(session(0), plain) == []
+def test_a_session_that_wants_none_is_sent_none():
+    one = session(0)
+    one.wants_features = False
+    assert unsent_rows(one, segment(4, 0, None)) == []
+
+
+def test_rows_that_were_begun_with_are_due_before_those_of_the_segment():
+    assert unsent_rows(session(0), segment(4, 3, None)) == [-3, -2, -1, 0, 1, 2, 3]
+    assert unsent_rows(session(6), segment(7, 8, 0), [2]) == [-2, -1, 0, 2]
 
 
 def test_a_block_is_cut_into_frames_and_its_rows_count_as_sent():
