@@ -29,6 +29,28 @@ class ChatMessageBody(_Body):
     content: str
 
 
+class GrammarBody(_Body):
+    """What form the answer must have: exactly one of the three."""
+
+    json_schema: dict[str, Any] | str | None = Field(None, description="the answer is such JSON")
+    regex: str | None = Field(None, description="the whole answer matches it")
+    lark: str | None = Field(None, description="a context-free grammar in the dialect of Lark")
+
+    def to_proto(self) -> decoding_pb2.Grammar:
+        """The message.
+
+        Raises:
+            InvalidField: Not exactly one is given.
+        """
+        given = {name: value for name, value in self if value is not None}
+        if len(given) != 1:
+            raise InvalidField("sampling.grammar", "needs exactly one of json_schema, regex, lark")
+        ((name, value),) = given.items()
+        return decoding_pb2.Grammar(
+            **{name: value if isinstance(value, str) else json.dumps(value)}
+        )
+
+
 class SamplingBody(_Body):
     """How tokens are drawn."""
 
@@ -45,6 +67,7 @@ class SamplingBody(_Body):
     )
     allowed_token_ids: list[Uint32] | None = Field(None, description="the only ones; unset: all")
     banned_token_ids: list[Uint32] | None = Field(None, description="these never come")
+    grammar: GrammarBody | None = Field(None, description="form of the answer")
 
 
 class LimitsBody(_Body):
@@ -115,6 +138,7 @@ class GenerateBody(_Body):
                 raise InvalidField(name, f"is short for {group}.{name}; give only one of the two")
             target[name] = short
         bias = _read_logit_bias(sampling.pop("logit_bias"))
+        sampling["grammar"] = self.sampling.grammar and self.sampling.grammar.to_proto()
         try:
             request = generation_pb2.GenerateRequest(
                 sampling=decoding_pb2.Sampling(**sampling, logit_bias=bias),

@@ -52,7 +52,7 @@ def _serve(settings: VerifySettings, environ: Mapping[str, str]) -> None:
     cost_table = loaded.identity.cost_table
     token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
     worker = VerifyWorker(
-        VerifyEngine(loaded.identity, loaded.blocks, token_budget),
+        VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
         TorchExecutor(loaded.model),
         channel,
         metrics,

@@ -25,9 +25,15 @@ from verify_service.counters import Counters
 from verify_service.features import feature_messages, unsent_rows
 from verify_service.kv_blocks import KvBlocks
 from verify_service.peers import Peers
-from verify_service.session_table import SessionTable, fault_of
+from verify_service.session_table import GrammarSource, SessionTable, fault_of
 from verify_service.sessions import VerifySession
-from verify_service.step import NonFiniteLogits, Segment, StepAnswers, TargetTokens
+from verify_service.step import (
+    NonFiniteLogits,
+    NoTokenAllowed,
+    Segment,
+    StepAnswers,
+    TargetTokens,
+)
 from verify_service.step_planner import Step, StepPlanner
 
 Outgoing = tuple[PeerId, m.ToDraft]
@@ -82,13 +88,20 @@ class VerifyEngine:
         identity: What `Hello` is answered with.
         blocks: The KV pool's blocks.
         token_budget: Most rows of a step.
+        grammars: Reads the grammars of requests; None: they are refused.
     """
 
-    def __init__(self, identity: m.HelloAck, blocks: KvBlocks, token_budget: int) -> None:
+    def __init__(
+        self,
+        identity: m.HelloAck,
+        blocks: KvBlocks,
+        token_budget: int,
+        grammars: GrammarSource | None = None,
+    ) -> None:
         self.identity = identity
         self.blocks = blocks
         self.counters = Counters()
-        self.sessions = SessionTable(identity.target, blocks, self.counters)
+        self.sessions = SessionTable(identity.target, blocks, self.counters, grammars)
         self.peers = Peers(identity)
         self._planner = StepPlanner(self.sessions, blocks, token_budget, self.counters)
         self._is_draining = False
@@ -222,6 +235,9 @@ class VerifyEngine:
             self.sessions.forget(session, is_sound=False)
             fault = fault_of(session.opened, m.FaultCode.NON_FINITE_LOGITS, str(error))
             return _Outcome(fault, [])
+        except NoTokenAllowed as error:
+            self.sessions.forget(session)
+            return _Outcome(fault_of(session.opened, m.FaultCode.INVALID_ARGUMENT, str(error)), [])
         finished.decided.append(decided)
         self._name_blocks(session)
         if decided.verdict.finish_reason is not None:
@@ -243,7 +259,7 @@ class VerifyEngine:
         path, bonus_token = walk(tree, tokens.token_at)
         token_ids = [tree.token_ids[node] for node in path] + [bonus_token]
         context_limit = self.identity.target.context_limit
-        stop_token_ids = session.opened.limits.ending_ids(self.identity.target.eos_token_ids)
+        stop_token_ids = session.ending_ids(self.identity.target.eos_token_ids)
         plan = plan_commit(token_ids, session.tokens_left(context_limit), stop_token_ids)
         nodes = [ROOT, *path][: plan.kept_count]  # each kept token was drawn behind one of these
         log_probs, top_log_probs = _log_probs(session.opened, nodes, token_ids, tokens)

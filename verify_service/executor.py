@@ -16,6 +16,7 @@ from outrider.modeling.token_choice import (
     top_log_probs,
 )
 from outrider.protocol.decoding import TopLogProbs
+from outrider.protocol.errors import BadGrammar
 from outrider.protocol.features import depth_of
 from verify_service.feature_pool import FeaturePool
 from verify_service.feature_reader import FeatureReader
@@ -23,6 +24,7 @@ from verify_service.step import (
     Constraints,
     FeatureBlock,
     NonFiniteLogits,
+    NoTokenAllowed,
     Segment,
     TargetTokens,
 )
@@ -151,14 +153,26 @@ def _constrained(
     logits: Tensor, constraints: Constraints, path: Sequence[int], position: int
 ) -> Tensor:
     """Logits that the token of a position is drawn from, `[vocab_size]`."""
-    history = constraints.history
-    return ruled_logits(
+    history, follower = constraints.history, constraints.follower
+    scores = ruled_logits(
         logits,
         constraints.rules,
         history.prompt_ids if history else (),
         history.counts_behind(path) if history else {},
         constraints.barred_ids if position < constraints.barred_before else (),
     )
+    if follower is not None:
+        try:
+            allowed = torch.from_numpy(follower.allowed_behind(path)).to(scores.device)
+        except BadGrammar as error:
+            raise NoTokenAllowed(f"sampling.grammar: {error}") from error
+        scores.masked_fill_(~allowed, -torch.inf)
+    if scores.max() == -torch.inf:
+        raise NoTokenAllowed(
+            f"no token may come at position {position}: what is allowed, banned, barred by "
+            "min_new_tokens and left by the grammar have none in common"
+        )
+    return scores
 
 
 def _rows(segment: Segment) -> SegmentRows:

@@ -10,6 +10,7 @@ import torch
 from transformers.utils.logging import disable_progress_bar
 
 from outrider.embedded_model import EMBEDDED, MODEL_NAME, resolve_model
+from outrider.grammars import Grammars
 from outrider.modeling.dtypes import choose_dtype
 from outrider.modeling.target import TargetModel
 from outrider.protocol import messages as m
@@ -34,6 +35,7 @@ class LoadedTarget:
     model: TorchModel
     blocks: KvBlocks
     identity: m.HelloAck
+    grammars: Grammars | None
 
 
 def load_target(settings: VerifySettings) -> LoadedTarget:
@@ -62,7 +64,8 @@ def load_target(settings: VerifySettings) -> LoadedTarget:
             for rows, micros in zip(table.rows, table.micros, strict=True)
         ),
     )
-    return LoadedTarget(runner, blocks, _identity(settings, source, model, blocks, table))
+    identity = _identity(settings, source, model, blocks, table)
+    return LoadedTarget(runner, blocks, identity, _grammars(source, identity.target))
 
 
 def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> TargetModel:
@@ -119,6 +122,16 @@ def _identity(
         layer_count=model.facts.layer_count,
     )
     return m.HelloAck(os.urandom(m.ID_BYTES), target, settings.lease_ms, table)
+
+
+def _grammars(source: Path | str, target: m.TargetDescription) -> Grammars | None:
+    if not isinstance(source, Path):
+        return None
+    try:
+        return Grammars.of_folder(source, target.vocab_size, target.eos_token_ids)
+    except ValueError as error:
+        logger.warning("requests with a grammar will be refused: %s", error)
+        return None
 
 
 def _tokenizer_fingerprint(source: Path | str) -> str:

@@ -1,16 +1,30 @@
 """The open sessions of a verify worker: placed, given trees, closed. All fields are checked."""
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId
 from outrider.protocol.decoding import check_some_token_may_come, check_token_ids
-from outrider.protocol.errors import InvalidField
+from outrider.protocol.errors import BadGrammar, InvalidField
+from outrider.protocol.grammar import Grammar
 from outrider.protocol.session import RoundLedger, Standing
 from verify_service.counters import Counters
 from verify_service.kv_blocks import KvBlocks
 from verify_service.prefix_names import PrefixNames
 from verify_service.sessions import VerifySession, constraints_of
+from verify_service.step import Follower
+
+
+class GrammarSource(Protocol):
+    """Reads the grammars of requests."""
+
+    def follow(self, grammar: Grammar) -> Follower:
+        """Begins a session.
+
+        Raises:
+            BadGrammar: The grammar is not one.
+        """
 
 
 class SessionTable:
@@ -20,10 +34,18 @@ class SessionTable:
         target: What is served and the limits to keep.
         blocks: The KV pool's blocks; a forgotten session's blocks go back at once.
         counters: Told of stale messages.
+        grammars: Reads the grammars of requests; None: they are refused.
     """
 
-    def __init__(self, target: m.TargetDescription, blocks: KvBlocks, counters: Counters) -> None:
+    def __init__(
+        self,
+        target: m.TargetDescription,
+        blocks: KvBlocks,
+        counters: Counters,
+        grammars: GrammarSource | None,
+    ) -> None:
         self._counters = counters
+        self._grammars = grammars
         self._target = target
         self._blocks = blocks
         self._sessions: dict[bytes, VerifySession] = {}
@@ -56,6 +78,7 @@ class SessionTable:
             self.forget(known)
         try:
             self._check_open(message, feature_layers)
+            follower = self._follower(message)
         except InvalidField as error:
             return fault_of(message, m.FaultCode.INVALID_ARGUMENT, str(error))
         problem = self._lack_of_room(message)
@@ -76,7 +99,7 @@ class SessionTable:
             feature_layers=feature_layers,
             wants_features=message.features_from is not None,
             next_feature_row=message.features_from or 0,
-            constraints=constraints_of(message, self._target.eos_token_ids),
+            constraints=constraints_of(message, self._target.eos_token_ids, follower),
         )
         return None
 
@@ -147,6 +170,25 @@ class SessionTable:
             raise InvalidField("limits.max_new_tokens", f"{emitted} tokens are committed already")
         if message.features_from is not None and not feature_layers:
             raise InvalidField("features_from", "the Hello of this peer named no feature layers")
+
+    def _follower(self, message: m.OpenSession) -> Follower | None:
+        """Where the session stands in its grammar.
+
+        Raises:
+            InvalidField: The grammar cannot be used, or what was committed does not fit it.
+        """
+        grammar = message.sampling.grammar
+        if grammar is None:
+            return None
+        name = f"sampling.grammar.{grammar.kind.value}"
+        if self._grammars is None:
+            raise InvalidField(name, "this target has no tokenizer.json, so it follows no grammar")
+        try:
+            follower = self._grammars.follow(grammar)
+            follower.extend(message.token_ids[message.prompt_length :])
+        except BadGrammar as error:
+            raise InvalidField(name, str(error)) from error
+        return follower
 
     def _lack_of_room(self, message: m.OpenSession) -> str:
         """Why the session could never run to its end, or ""."""

@@ -10,7 +10,7 @@ from outrider.protocol.token_tree import TokenTree
 from verify_service.kv_blocks import BlockTable
 from verify_service.prefix_names import PrefixNames
 from verify_service.scheduler import Demand
-from verify_service.step import Constraints
+from verify_service.step import Constraints, Follower
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +58,13 @@ class VerifySession:
     def extend(self, token_ids: Sequence[int]) -> None:
         """Takes tokens that were committed."""
         self.token_ids.extend(token_ids)
-        if self.constraints is not None and self.constraints.history is not None:
-            self.constraints.history.extend(token_ids)
+        if self.constraints is not None:
+            self.constraints.extend(token_ids)
+
+    def ending_ids(self, eos_token_ids: Sequence[int]) -> frozenset[int]:
+        """Ids that end the session; a grammar that is complete always ends it."""
+        own = self.opened.limits.ending_ids(eos_token_ids)
+        return own if self.opened.sampling.grammar is None else own.union(eos_token_ids)
 
     def tokens_left(self, context_limit: int) -> int:
         """Tokens the session may still commit."""
@@ -76,16 +81,20 @@ class VerifySession:
         return Demand(self.missing_rows, len(self.tree) if self.tree else 0)
 
 
-def constraints_of(opened: OpenSession, eos_token_ids: Sequence[int]) -> Constraints | None:
+def constraints_of(
+    opened: OpenSession, eos_token_ids: Sequence[int], follower: Follower | None
+) -> Constraints | None:
     """What may come in a session that is placed; None where anything may.
 
     Args:
         opened: The message that places it, with what was committed before.
         eos_token_ids: The target's end-of-sequence ids.
+        follower: Of its grammar, behind what was committed; None where it has none.
     """
     rules, limits = opened.sampling.rules, opened.limits
-    if rules.is_neutral and not limits.min_new_tokens:
+    if rules.is_neutral and not limits.min_new_tokens and follower is None:
         return None
     history = TokenHistory(opened.token_ids, opened.prompt_length) if rules.counts_tokens else None
     barred = limits.ending_ids(eos_token_ids) if limits.min_new_tokens else frozenset()
-    return Constraints(rules, history, barred, opened.prompt_length + limits.min_new_tokens)
+    barred_before = opened.prompt_length + limits.min_new_tokens
+    return Constraints(rules, history, barred, barred_before, follower)

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from outrider.protocol.decoding import Sampling, TopLogProbs
 from outrider.protocol.features import TensorType
 from outrider.protocol.logit_rules import LogitRules, TokenHistory
@@ -11,6 +14,20 @@ from outrider.protocol.logit_rules import LogitRules, TokenHistory
 
 class NonFiniteLogits(Exception):
     """The target gave NaN or infinity for one row; only that session may suffer."""
+
+
+class NoTokenAllowed(Exception):
+    """What a request asks for leaves no token at some place; the message says where."""
+
+
+class Follower(Protocol):
+    """A session's place in its grammar."""
+
+    def allowed_behind(self, path: Sequence[int]) -> NDArray[np.bool_]:
+        """Which tokens may come behind some more tokens, `[vocab_size]`."""
+
+    def extend(self, token_ids: Sequence[int]) -> None:
+        """Takes tokens that were committed."""
 
 
 class Constraints(NamedTuple):
@@ -21,12 +38,21 @@ class Constraints(NamedTuple):
         history: Tokens so far; None where the rules do not count them.
         barred_ids: Tokens that may not come before position `barred_before`.
         barred_before: Absolute position.
+        follower: Of the session's grammar; None where it has none.
     """
 
     rules: LogitRules
     history: TokenHistory | None
     barred_ids: frozenset[int]
     barred_before: int
+    follower: Follower | None = None
+
+    def extend(self, token_ids: Sequence[int]) -> None:
+        """Takes tokens that were committed."""
+        if self.history is not None:
+            self.history.extend(token_ids)
+        if self.follower is not None:
+            self.follower.extend(token_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,7 @@ class TargetTokens(Protocol):
 
         Raises:
             NonFiniteLogits: The node's logits are not finite.
+            NoTokenAllowed: The request leaves none.
         """
 
     def log_prob_at(self, node: int, token_id: int) -> float:

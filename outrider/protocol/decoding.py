@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple, Self
 
 from outrider.protocol.errors import InvalidField, NotSupported
+from outrider.protocol.grammar import Grammar
 from outrider.protocol.logit_rules import LogitRules
 from outrider.v1 import decoding_pb2
 
@@ -77,6 +78,7 @@ class Sampling:
         min_p: 0 (off) to 1.
         seed: Key of the noise, 0 to 2**64 - 1.
         rules: What is done to the logits before.
+        grammar: Form of the answer; None: any.
 
     Raises:
         InvalidField: A value is out of range or not finite; the field names it.
@@ -88,6 +90,7 @@ class Sampling:
     min_p: float = 0.0
     seed: int = 0
     rules: LogitRules = field(default_factory=LogitRules)
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         _check_range("sampling.temperature", self.temperature, 0.0, MAX_TEMPERATURE)
@@ -117,6 +120,7 @@ class Sampling:
             min_p=proto.min_p,
             seed=proto.seed,
             rules=LogitRules.from_proto(proto),
+            grammar=Grammar.from_proto(proto),
         )
 
     def to_proto(self) -> decoding_pb2.Sampling:
@@ -129,6 +133,8 @@ class Sampling:
             seed=self.seed,
         )
         self.rules.write_to(proto)
+        if self.grammar is not None:
+            proto.grammar.CopyFrom(self.grammar.to_proto())
         return proto
 
 

@@ -86,3 +86,7 @@ class InternalFailure(OutriderError):
 
 class BadFrame(Exception):
     """Bytes from a peer that are not one of our messages. The peer's fault, and never a crash."""
+
+
+class BadGrammar(Exception):
+    """A grammar that cannot be used, or tokens that do not fit it; the message says why."""

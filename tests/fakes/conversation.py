@@ -20,6 +20,7 @@ from outrider.protocol.session import DraftSession
 from tests.fakes.table_target import HIDDEN_SIZE, LAYER_COUNT, LogitsOf, TableTarget
 from verify_service.engine import VerifyEngine
 from verify_service.kv_blocks import KvBlocks
+from verify_service.session_table import GrammarSource
 from verify_service.step import Target
 
 EOS = 7
@@ -71,6 +72,7 @@ class Conversation:
         make_target: Callable[[int], Target] | None = None,
         layout: FeatureLayout | None = None,
         full_trees: bool = False,
+        grammars: GrammarSource | None = None,
     ) -> None:
         self.now = 0.0
         self.hub = MemoryHub()
@@ -78,6 +80,7 @@ class Conversation:
         self.ack = ack or identity()
         self.slot_count = block_count * block_size
         self._make_target = make_target or (lambda rows: TableTarget(rows, logits_of))
+        self._grammars = grammars
         self._shape = (block_count, block_size, token_budget)
         self.drafters = drafters or {"ngram": NgramDrafter(), "none": NoDrafter()}
         self.draft = DraftEngine(
@@ -96,7 +99,8 @@ class Conversation:
 
     def _new_verify(self) -> tuple[VerifyEngine, Target]:
         block_count, block_size, token_budget = self._shape
-        engine = VerifyEngine(self.ack, KvBlocks(block_count, block_size), token_budget)
+        blocks = KvBlocks(block_count, block_size)
+        engine = VerifyEngine(self.ack, blocks, token_budget, self._grammars)
         return engine, self._make_target(self.slot_count)
 
     def restart_verify(self, boot: bytes) -> None:

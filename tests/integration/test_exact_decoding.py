@@ -4,6 +4,7 @@ Both workers, their codec and their rules run over an in-memory channel; the tar
 """
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -12,7 +13,9 @@ import torch
 from outrider.modeling.ruled_logits import ruled_logits
 from outrider.modeling.token_choice import sampled_token
 from outrider.protocol.decoding import Sampling
+from outrider.protocol.grammar import Grammar, GrammarKind
 from outrider.protocol.logit_rules import LogitRules
+from tests.fakes import letters
 from tests.fakes.conversation import Conversation, identity
 from tests.fakes.random_drafter import RandomDrafter
 from tests.unit.modeling.tiny_models import VOCAB, plain_model, target_model
@@ -32,13 +35,14 @@ def decode(
         ack=ACK,
         drafters=drafters,
         make_target=lambda rows: TorchExecutor(target_model(family, slots=rows)),
+        grammars=letters.letter_grammars(),
         **shape,
     )
     talk.greet()
     ids = [
         talk.open(
             f"s{i}", prompt, method=method, sampling=sampling, max_new_tokens=NEW_TOKENS,
-            ignore_eos=True, **(limits or {}),
+            **({"ignore_eos": True} | (limits or {})),
         )
         for i, prompt in enumerate(prompts)
     ]  # fmt: skip
@@ -155,3 +159,64 @@ def test_nothing_ends_before_the_least_length(method, prompts):
             assert not {*ids[:least]} & {*stops}
             assert len(ids) == NEW_TOKENS or (len(ids) > least and ids[-1] in stops)
         assert least or all(len(ids) <= 3 for ids in answers)
+
+
+GRAMMARS = {
+    "regex": Grammar(GrammarKind.REGEX, "[a-m]{3,9}( [n-z]+){2}[0-9]?"),
+    "lark": Grammar(GrammarKind.LARK, 'start: item ("," item)*\nitem: /[a-e]/ ":" /[0-9]{2}/'),
+}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("grammar", GRAMMARS.values(), ids=GRAMMARS)
+def test_a_grammar_is_followed_along_every_branch(grammar, temperature, prompts):
+    """The yardstick asks a follower of its own, one token after the other."""
+    assert letters.VOCAB == VOCAB
+    sampling = Sampling(temperature, seed=5, grammar=grammar)
+    plain, grammars = plain_model("llama"), letters.letter_grammars()
+    expected = []
+    for prompt in prompts:
+        ids, follower = list(prompt), grammars.follow(grammar)
+        while letters.END not in ids[len(prompt) :] and len(ids) < len(prompt) + NEW_TOKENS:
+            with torch.inference_mode():
+                logits = plain(torch.tensor([ids])).logits[0, -1]
+            logits = logits.double().clone()
+            logits[~torch.from_numpy(follower.allowed_behind([]))] = -torch.inf
+            ids.append(
+                sampled_token(logits, sampling, len(ids)) if temperature else int(logits.argmax())
+            )
+            follower.extend(ids[-1:])
+        expected.append(ids[len(prompt) :])
+    for method in ("none", "ngram", "any"):
+        answers = decode("llama", prompts, method, sampling, {"ignore_eos": False})
+        assert answers == expected
+    small = {"block_size": 1, "block_count": 90, "token_budget": 7}
+    assert decode("llama", prompts, "any", sampling, {"ignore_eos": False}, **small) == expected
+    if grammar.kind is GrammarKind.REGEX:
+        ended = [ids for ids in expected if ids[-1] == letters.END]
+        assert all(re.fullmatch(grammar.text, letters.spelt(ids)) for ids in ended)
+
+
+def test_a_request_that_leaves_no_token_ends_alone_and_says_so(prompts):
+    """A grammar that is complete before the least length; the others do not notice."""
+    talk = Conversation(
+        lambda prefix: [],
+        ack=ACK,
+        make_target=lambda rows: TorchExecutor(target_model("llama", slots=rows)),
+        grammars=letters.letter_grammars(),
+    )
+    talk.greet()
+    short = Sampling(grammar=Grammar(GrammarKind.REGEX, "[0-9]{2}"))
+    broken = talk.open("broken", prompts[0], sampling=short, min_new_tokens=9)
+    refused = talk.open(
+        "refused", prompts[0], sampling=Sampling(grammar=Grammar(GrammarKind.REGEX, "[0-9"))
+    )
+    others = [
+        talk.open(f"s{i}", prompt, max_new_tokens=NEW_TOKENS, ignore_eos=True)
+        for i, prompt in enumerate(prompts)
+    ]
+    talk.run()
+    assert "no token may come" in str(talk.errors.pop(broken))
+    assert "sampling.grammar.regex" in str(talk.errors.pop(refused))
+    assert not talk.errors
+    assert [talk.tokens(one) for one in others] == decode("llama", prompts, "none", Sampling())

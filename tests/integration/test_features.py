@@ -5,6 +5,7 @@ Both workers and their codec run over an in-memory channel; the target is a tiny
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ class Keeper(RandomDrafter):
         self.taken[rows.session_id].append(values)
 
 
-def keeping_talk(family: str, keeper: Keeper, **shape: int) -> Conversation:
+def keeping_talk(family: str, keeper: Keeper, **shape: Any) -> Conversation:
     ack = identity(vocab_size=VOCAB, max_nodes=8)
     target = replace(ack.target, hidden_size=HIDDEN_SIZE, layer_count=LAYER_COUNT)
     talk = Conversation(

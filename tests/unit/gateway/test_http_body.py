@@ -85,6 +85,12 @@ def test_a_short_form_beside_its_field_is_refused() -> None:
         ({"prompt": "x", "sampling": {"top_k": -5}}, "sampling.top_k"),
         ({"prompt": "x", "sampling": {"logit_bias": {"a": 1}}}, "sampling.logit_bias"),
         ({"prompt": "x", "sampling": {"logit_bias": {"-1": 1}}}, "sampling.logit_bias"),
+        ({"prompt": "x", "sampling": {"grammar": {}}}, "sampling.grammar"),
+        (
+            {"prompt": "x", "sampling": {"grammar": {"regex": "a", "lark": "b"}}},
+            "sampling.grammar",
+        ),
+        ({"prompt": "x", "sampling": {"grammar": {"regex": 3}}}, "sampling.grammar.regex"),
         ({"prompt": "x", "speculation": {"depth": -1}}, "speculation.depth"),
         ([], "body"),
         ("text", "body"),
@@ -94,6 +100,14 @@ def test_a_bad_form_names_its_field(body: Any, field: str) -> None:
     with pytest.raises(InvalidField) as caught:
         read_body(json.dumps(body).encode()).to_proto()
     assert caught.value.field == field
+
+
+def test_a_schema_may_be_an_object_or_its_text() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    for given in (schema, json.dumps(schema)):
+        request = to_proto(prompt="x", sampling={"grammar": {"json_schema": given}})
+        assert json.loads(request.sampling.grammar.json_schema) == schema
+    assert not to_proto(prompt="x").sampling.HasField("grammar")
 
 
 @pytest.mark.parametrize(

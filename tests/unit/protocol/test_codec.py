@@ -13,6 +13,7 @@ from outrider.protocol.codec import MAX_FRAME_BYTES, decode, encode
 from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import BadFrame
 from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType
+from outrider.protocol.grammar import Grammar, GrammarKind
 from outrider.protocol.logit_rules import LogitRules
 from outrider.protocol.token_tree import TokenTree
 from outrider.v1 import speculation_pb2 as pb
@@ -64,6 +65,14 @@ MESSAGES: list[m.Message] = [
         (),
         9,
         top_log_probs=(TopLogProbs((9, 4), (-0.5, -1.5)),),
+    ),
+    m.OpenSession(
+        SESSION,
+        3,
+        (5, 6),
+        2,
+        Sampling(grammar=Grammar(GrammarKind.REGEX, "[0-9]+")),
+        DecodeLimits(9),
     ),
 ]
 
