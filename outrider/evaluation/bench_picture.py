@@ -5,12 +5,18 @@ measured.
 """
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
 from outrider.evaluation.bench_report import Cell, ratio_text
+from outrider.evaluation.svg_page import (
+    BAR_HEIGHT,
+    GAP,
+    ROW_HEIGHT,
+    SERIES_COLOURS,
+    WIDTH,
+    Page,
+)
 from outrider.evaluation.throughput import PARTS
 
-METHOD_COLOURS = ("#9aa5b1", "#1f6feb", "#d97706", "#2da44e", "#8250df", "#cf222e")
 PART_COLOURS = {
     "draft": "#2da44e",
     "wire": "#d97706",
@@ -18,57 +24,11 @@ PART_COLOURS = {
     "verify": "#1f6feb",
     "other": "#cf222e",
 }
-WIDTH = 860
 LABEL_WIDTH = 190
 VALUE_WIDTH = 190
 BAR_WIDTH = WIDTH - LABEL_WIDTH - VALUE_WIDTH
-BAR_HEIGHT = 18
-ROW_HEIGHT = 24
-GAP = 16
 PLOT_HEIGHT = 150
 DEPTH_WIDTH = 46
-FONT = "font-family='sans-serif' font-size='13'"
-
-
-class _Page:
-    """Grows downwards as things are drawn."""
-
-    def __init__(self) -> None:
-        self.y = 0.0
-        self._parts: list[str] = []
-
-    def text(self, x: float, text: str, *, anchor: str = "start", weight: str = "normal") -> None:
-        y = self.y + BAR_HEIGHT * 0.75
-        self._parts.append(
-            f"<text x='{x:.1f}' y='{y:.1f}' {FONT} text-anchor='{anchor}' "
-            f"font-weight='{weight}' fill='#24292f'>{escape(text)}</text>"
-        )
-
-    def bar(self, x: float, width: float, colour: str) -> None:
-        self._parts.append(
-            f"<rect x='{x:.1f}' y='{self.y:.1f}' width='{max(width, 0.0):.1f}' "
-            f"height='{BAR_HEIGHT}' fill='{colour}'/>"
-        )
-
-    def line(self, points: Sequence[tuple[float, float]], colour: str, width: float = 2.0) -> None:
-        """Points are relative to the page's left edge and the current height."""
-        places = " ".join(f"{x:.1f},{self.y + y:.1f}" for x, y in points)
-        self._parts.append(
-            f"<polyline points='{places}' fill='none' stroke='{colour}' stroke-width='{width}'/>"
-        )
-
-    def down(self, distance: float) -> None:
-        self.y += distance
-
-    def svg(self) -> str:
-        height = self.y + GAP
-        return (
-            f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH}' height='{height:.0f}' "
-            f"viewBox='0 0 {WIDTH} {height:.0f}'>\n"
-            f"<rect width='{WIDTH}' height='{height:.0f}' fill='white'/>\n"
-            + "\n".join(self._parts)
-            + "\n</svg>\n"
-        )
 
 
 def draw(cells: Sequence[Cell], against: str, title: str) -> str:
@@ -82,7 +42,7 @@ def draw(cells: Sequence[Cell], against: str, title: str) -> str:
     Returns:
         An SVG document.
     """
-    page = _Page()
+    page = Page()
     page.down(GAP)
     page.text(GAP, title, weight="bold")
     page.down(ROW_HEIGHT + GAP / 2)
@@ -92,7 +52,7 @@ def draw(cells: Sequence[Cell], against: str, title: str) -> str:
     return page.svg()
 
 
-def _draw_rates(page: _Page, cells: Sequence[Cell], against: str) -> None:
+def _draw_rates(page: Page, cells: Sequence[Cell], against: str) -> None:
     methods = list(dict.fromkeys(cell.method for cell in cells))
     best = max(cell.summary.decode_rate for cell in cells) or 1.0
     page.text(GAP, "Tokens per second while decoding")
@@ -103,7 +63,7 @@ def _draw_rates(page: _Page, cells: Sequence[Cell], against: str) -> None:
             page.down(GAP / 2)
             task = cell.task
         rate = cell.summary.decode_rate
-        colour = METHOD_COLOURS[methods.index(cell.method) % len(METHOD_COLOURS)]
+        colour = SERIES_COLOURS[methods.index(cell.method) % len(SERIES_COLOURS)]
         page.text(LABEL_WIDTH - 8, f"{cell.task}, {cell.method}", anchor="end")
         page.bar(LABEL_WIDTH, BAR_WIDTH * rate / best, colour)
         ratio = cell.ratios.get(against)
@@ -113,7 +73,7 @@ def _draw_rates(page: _Page, cells: Sequence[Cell], against: str) -> None:
     page.down(GAP)
 
 
-def _draw_depths(page: _Page, cells: Sequence[Cell]) -> None:
+def _draw_depths(page: Page, cells: Sequence[Cell]) -> None:
     """One line a method, over all tasks (or the only one)."""
     methods = list(dict.fromkeys(cell.method for cell in cells))
     last_task = cells[-1].task
@@ -123,7 +83,7 @@ def _draw_depths(page: _Page, cells: Sequence[Cell]) -> None:
     page.text(GAP, f"Acceptance by depth, of the rounds that got there ({last_task})")
     x = float(LABEL_WIDTH + 240)
     for cell in shown:
-        colour = METHOD_COLOURS[methods.index(cell.method) % len(METHOD_COLOURS)]
+        colour = SERIES_COLOURS[methods.index(cell.method) % len(SERIES_COLOURS)]
         page.bar(x, BAR_HEIGHT, colour)
         page.text(x + BAR_HEIGHT + 6, cell.method)
         x += 110
@@ -135,7 +95,7 @@ def _draw_depths(page: _Page, cells: Sequence[Cell]) -> None:
         page.line([(LABEL_WIDTH, y), (right, y)], "#d0d7de", 1.0)
     for cell in shown:
         shares = cell.summary.acceptance_by_depth
-        colour = METHOD_COLOURS[methods.index(cell.method) % len(METHOD_COLOURS)]
+        colour = SERIES_COLOURS[methods.index(cell.method) % len(SERIES_COLOURS)]
         # Level over each depth, so that a single one is seen too.
         edges = [
             (LABEL_WIDTH + DEPTH_WIDTH * (place + side), PLOT_HEIGHT * (1.0 - share))
@@ -153,7 +113,7 @@ def _draw_depths(page: _Page, cells: Sequence[Cell]) -> None:
     page.down(ROW_HEIGHT + GAP)
 
 
-def _draw_splits(page: _Page, cells: Sequence[Cell]) -> None:
+def _draw_splits(page: Page, cells: Sequence[Cell]) -> None:
     if not cells:
         return
     longest = max(sum(cell.summary.round_us.values()) for cell in cells)

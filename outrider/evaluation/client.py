@@ -39,6 +39,9 @@ class Answer:
         first_s: From the request to that message, seconds.
         last_s: From the request to the last message, seconds.
         report: What speculation did.
+        asked_s: When the request was sent, on the client's clock.
+        message_s: When each message with ids came, on the same clock.
+        message_tokens: Ids of each of those.
     """
 
     token_ids: tuple[int, ...]
@@ -49,6 +52,9 @@ class Answer:
     first_s: float
     last_s: float
     report: decoding_pb2.SpeculationReport
+    asked_s: float = 0.0
+    message_s: tuple[float, ...] = ()
+    message_tokens: tuple[int, ...] = ()
 
 
 @asynccontextmanager
@@ -93,13 +99,15 @@ async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
     """
     token_ids: list[int] = []
     text = ""
-    first_count, first_s = 0, 0.0
+    message_s: list[float] = []
+    message_tokens: list[int] = []
     last = generation_pb2.GenerateResponse()
     start = time.monotonic()
     try:
         async for response in stub.Generate(request, timeout=ANSWER_TIMEOUT_S):
-            if response.token_ids and not first_count:
-                first_count, first_s = len(response.token_ids), time.monotonic() - start
+            if response.token_ids:
+                message_s.append(time.monotonic())
+                message_tokens.append(len(response.token_ids))
             token_ids.extend(response.token_ids)
             text += response.text
             last = response
@@ -113,10 +121,13 @@ async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
         text=text,
         prompt_tokens=last.usage.prompt_tokens,
         finish_reason=decoding_pb2.FinishReason.Name(last.finish_reason),
-        first_count=first_count,
-        first_s=first_s,
+        first_count=message_tokens[0] if message_tokens else 0,
+        first_s=message_s[0] - start if message_s else 0.0,
         last_s=last_s,
         report=last.speculation_report,
+        asked_s=start,
+        message_s=tuple(message_s),
+        message_tokens=tuple(message_tokens),
     )
 
 

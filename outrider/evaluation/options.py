@@ -44,6 +44,18 @@ def counts(value: str) -> tuple[int, ...]:
     return numbers
 
 
+def rates(value: str) -> tuple[float, ...]:
+    """Splits `0.5,2` into numbers above 0.
+
+    Raises:
+        ValueError: A part is not one.
+    """
+    numbers = tuple(float(part) for part in words(value))
+    if not numbers or not all(0 < number < float("inf") for number in numbers):
+        raise ValueError(value)
+    return numbers
+
+
 def positive(value: str) -> int:
     """A whole number of at least 1.
 
