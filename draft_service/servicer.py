@@ -114,6 +114,7 @@ def _drafting(request: drafting_pb2.DraftRequest, methods: Methods, trace: str) 
         wants_log_probs=request.logprobs,
         top_log_prob_count=request.top_logprobs,
         cache_salt=request.cache_salt,
+        validation_threshold=speculation.validation_threshold,
         traceparent=trace,
     )
     method = "none" if speculation.disabled else methods.chosen(speculation.method)

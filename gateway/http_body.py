@@ -87,7 +87,7 @@ class SpeculationBody(_Body):
     parallel_degree: Uint32 | None = Field(None, description="1 to 64")
     max_nodes: Uint32 | None = Field(None, description="1 to the limit of the draft worker")
     depth: Uint32 | None = Field(None, description="1 to the limit of the draft worker")
-    validation_threshold: Number | None = Field(None, description="1 (lossless)")
+    validation_threshold: Number | None = Field(None, description="above 0, to 1 (lossless)")
     disabled: bool = False
 
 

@@ -91,7 +91,6 @@ def read_request(
 
     Raises:
         InvalidField: A field is missing or breaks a rule.
-        NotSupported: A field asks for what is not built.
     """
     _check_request_id(request.request_id)
     sampling = _read_sampling(request.sampling, drawn_seed, model.vocab_size)
@@ -150,11 +149,6 @@ def _read_speculation(proto: decoding_pb2.Speculation, model: ServedModel) -> Sp
     ):
         if value > limit:
             raise InvalidField(f"speculation.{name}", f"must be from 1 to {limit}, got {value}")
-    threshold = proto.validation_threshold
-    if proto.HasField("validation_threshold") and not 0.0 < threshold <= 1.0:
-        raise InvalidField(
-            "speculation.validation_threshold", f"must be above 0, to 1, got {threshold:g}"
-        )
     return Speculation.from_proto(proto)
 
 

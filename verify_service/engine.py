@@ -11,13 +11,13 @@ Pure: no sockets, no torch, no clock (times are arguments, in seconds). The work
 Features of the rows that a step committed are sent in front of its verdicts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId
-from outrider.protocol.decoding import TopLogProbs
+from outrider.protocol.decoding import LOSSLESS, TopLogProbs
 from outrider.protocol.token_tree import ROOT
 from verify_service.acceptance import walk
 from verify_service.commit import plan_commit
@@ -256,7 +256,13 @@ class VerifyEngine:
         """Walks the tree, plans the commit and carries it out on the session's own state."""
         tree = session.tree
         assert tree is not None
-        path, bonus_token = walk(tree, tokens.token_at)
+        threshold = session.opened.validation_threshold
+
+        def likely_at(node: int, token_ids: Collection[int]) -> int | None:
+            return tokens.likely_at(node, token_ids, threshold)
+
+        is_lossless = threshold == LOSSLESS
+        path, bonus_token = walk(tree, tokens.token_at, None if is_lossless else likely_at)
         token_ids = [tree.token_ids[node] for node in path] + [bonus_token]
         context_limit = self.identity.target.context_limit
         stop_token_ids = session.ending_ids(self.identity.target.eos_token_ids)

@@ -1,6 +1,6 @@
 """Runs steps on the torch target: the step's plain values become tensors here and nowhere else."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragge
 from outrider.modeling.ruled_logits import ruled_logits
 from outrider.modeling.token_choice import (
     greedy_tokens,
+    likely_token,
     log_prob,
     sampled_token,
     top_log_probs,
@@ -120,16 +121,18 @@ class _SegmentTokens:
         """As `TargetTokens.token_at`."""
         if not self._finite[node]:
             raise NonFiniteLogits("the target gave NaN or infinite logits for this session")
-        segment, path = self._segment, self._path(node)
-        position = segment.cached_rows + (segment.tree_start or 0) + len(path) + 1
-        logits = self._logits[node]
-        if segment.constraints is not None:
-            logits = _constrained(logits, segment.constraints, path, position)
-            if _is_greedy(segment):
-                return int(greedy_tokens(logits))
-        elif _is_greedy(segment):
+        segment = self._segment
+        if segment.constraints is None and _is_greedy(segment):
             return self._greedy[node]
+        logits, position = self._drawn_from(node)
+        if _is_greedy(segment):
+            return int(greedy_tokens(logits))
         return sampled_token(logits, segment.sampling, position)
+
+    def likely_at(self, node: int, token_ids: Collection[int], threshold: float) -> int | None:
+        """As `TargetTokens.likely_at`."""
+        logits, _ = self._drawn_from(node)
+        return likely_token(logits, token_ids, threshold)
 
     def log_prob_at(self, node: int, token_id: int) -> float:
         """As `TargetTokens.log_prob_at`."""
@@ -138,6 +141,15 @@ class _SegmentTokens:
     def top_at(self, node: int, count: int) -> TopLogProbs:
         """As `TargetTokens.top_at`."""
         return top_log_probs(self._logits[node], count)
+
+    def _drawn_from(self, node: int) -> tuple[Tensor, int]:
+        """Logits that the token behind a node is drawn from, and its position."""
+        segment, path = self._segment, self._path(node)
+        position = segment.cached_rows + (segment.tree_start or 0) + len(path) + 1
+        logits = self._logits[node]
+        if segment.constraints is not None:
+            logits = _constrained(logits, segment.constraints, path, position)
+        return logits, position
 
     def _path(self, node: int) -> list[int]:
         """Tokens from below the tree's root down to a node."""

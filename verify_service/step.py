@@ -1,6 +1,6 @@
 """One forward pass over many sessions, as plain values, and the seam to whoever runs it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -92,6 +92,16 @@ class TargetTokens(Protocol):
         Raises:
             NonFiniteLogits: The node's logits are not finite.
             NoTokenAllowed: The request leaves none.
+        """
+
+    def likely_at(self, node: int, token_ids: Collection[int], threshold: float) -> int | None:
+        """The likeliest of some tokens behind a node, if it is likely enough.
+
+        Args:
+            node: Which `token_at` was asked before.
+            token_ids: At least one.
+            threshold: Least probability over that of the most likely token, under the session's
+                constraints and before temperature and filters; among equals the lower id.
         """
 
     def log_prob_at(self, node: int, token_id: int) -> float:

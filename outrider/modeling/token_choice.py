@@ -3,6 +3,9 @@
 The order is that of `transformers`: temperature, top_k, top_p, min_p. Ties go to the lowest id.
 """
 
+import math
+from collections.abc import Collection
+
 import torch
 from torch import Tensor
 
@@ -57,6 +60,22 @@ def filtered_scores(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]
     if sampling.min_p > 0.0:
         kept = int((probs >= sampling.min_p * probs[0]).sum())
     return scores[:kept], token_ids[:kept]
+
+
+def likely_token(logits: Tensor, token_ids: Collection[int], threshold: float) -> int | None:
+    """The likeliest of some tokens, if it is likely enough.
+
+    Args:
+        logits: `[vocab_size]`.
+        token_ids: At least one.
+        threshold: Least probability over that of the most likely token, above 0.
+
+    Returns:
+        The token, among equals the lower id; or None.
+    """
+    best = min(token_ids, key=lambda one: (-float(logits[one]), one))
+    behind = float(logits[best]) - float(logits.max())
+    return best if behind >= math.log(threshold) else None
 
 
 def top_log_probs(logits: Tensor, count: int) -> TopLogProbs:

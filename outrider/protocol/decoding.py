@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Self
 
-from outrider.protocol.errors import InvalidField, NotSupported
+from outrider.protocol.errors import InvalidField
 from outrider.protocol.grammar import Grammar
 from outrider.protocol.logit_rules import LogitRules
 from outrider.v1 import decoding_pb2
@@ -21,6 +21,7 @@ MAX_SEED = 2**64 - 1
 MAX_NEW_TOKENS = 2**31 - 1
 MAX_STOP_TOKEN_IDS = 64
 MAX_TOP_LOG_PROBS = 20
+LOSSLESS = 1.0
 
 
 class TopLogProbs(NamedTuple):
@@ -209,6 +210,7 @@ class Speculation:
         max_nodes: Most nodes of a tree, the root included, at least 1.
         depth: Most drafted tokens on one path, at least 1.
         disabled: True: plain decoding.
+        validation_threshold: Above 0, to 1 (lossless); see `check_threshold`.
 
     Raises:
         InvalidField: A value is out of range.
@@ -219,8 +221,10 @@ class Speculation:
     max_nodes: int | None = None
     depth: int | None = None
     disabled: bool = False
+    validation_threshold: float = LOSSLESS
 
     def __post_init__(self) -> None:
+        check_threshold(self.validation_threshold)
         _check_optional("speculation.parallel_degree", self.parallel_degree, 64)
         _check_optional("speculation.max_nodes", self.max_nodes, 1024)
         _check_optional("speculation.depth", self.depth, 64)
@@ -231,19 +235,15 @@ class Speculation:
 
         Raises:
             InvalidField: As for the class.
-            NotSupported: validation_threshold is below 1.
         """
-        if proto.HasField("validation_threshold") and proto.validation_threshold != 1.0:
-            raise NotSupported(
-                "speculation.validation_threshold",
-                f"only 1 (lossless) is supported, got {proto.validation_threshold:g}",
-            )
+        has_threshold = proto.HasField("validation_threshold")
         return cls(
             method=proto.method,
             parallel_degree=proto.parallel_degree if proto.HasField("parallel_degree") else None,
             max_nodes=proto.max_nodes if proto.HasField("max_nodes") else None,
             depth=proto.depth if proto.HasField("depth") else None,
             disabled=proto.disabled,
+            validation_threshold=proto.validation_threshold if has_threshold else LOSSLESS,
         )
 
     def to_proto(self) -> decoding_pb2.Speculation:
@@ -254,6 +254,7 @@ class Speculation:
             max_nodes=self.max_nodes,
             depth=self.depth,
             disabled=self.disabled,
+            validation_threshold=self.validation_threshold,
         )
 
 
@@ -282,6 +283,21 @@ def _check_range(field: str, value: float, low: float, high: float) -> None:
 def _check_optional(field: str, value: int | None, high: int) -> None:
     if value is not None:
         _check_range(field, value, 1, high)
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuses a validation threshold out of range.
+
+    Below 1, a drafted token is also accepted where its probability, before temperature and filters,
+    is at least so many times that of the most likely token.
+
+    Raises:
+        InvalidField: It is not above 0, or above 1.
+    """
+    if not 0.0 < threshold <= LOSSLESS:  # false for NaN
+        raise InvalidField(
+            "speculation.validation_threshold", f"must be above 0, to 1, got {threshold:g}"
+        )
 
 
 def check_some_token_may_come(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outrider.protocol import messages as m
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
+from outrider.protocol.decoding import LOSSLESS, DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import BadFrame, InvalidField, OutriderError
 from outrider.protocol.features import TensorType
 from outrider.protocol.token_tree import InvalidTree, TokenTree
@@ -113,6 +113,9 @@ def _build_open_session(message: m.OpenSession) -> pb.OpenSession:
         logprobs=message.wants_log_probs,
         top_logprobs=message.top_log_prob_count,
         cache_salt=message.cache_salt,
+        validation_threshold=(
+            None if message.validation_threshold == LOSSLESS else message.validation_threshold
+        ),
         traceparent=message.traceparent,
         features_from=message.features_from,
     )
@@ -129,6 +132,9 @@ def _read_open_session(proto: pb.OpenSession) -> m.OpenSession:
         wants_log_probs=proto.logprobs,
         top_log_prob_count=proto.top_logprobs,
         cache_salt=proto.cache_salt,
+        validation_threshold=(
+            proto.validation_threshold if proto.HasField("validation_threshold") else LOSSLESS
+        ),
         traceparent=proto.traceparent,
         features_from=proto.features_from if proto.HasField("features_from") else None,
     )

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from outrider.protocol.decoding import (
+    LOSSLESS,
     MAX_TOP_LOG_PROBS,
     DecodeLimits,
     FinishReason,
     Sampling,
     TopLogProbs,
+    check_threshold,
 )
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType, check_feature_layers
@@ -99,6 +101,7 @@ class OpenSession:
             MAX_TOP_LOG_PROBS.
         cache_salt: Cached rows are shared with sessions of the same salt only, up to
             MAX_SALT_BYTES.
+        validation_threshold: As in `Speculation`.
 
     Raises:
         InvalidField: A length, count or row is out of range.
@@ -115,10 +118,12 @@ class OpenSession:
     features_from: int | None = None
     top_log_prob_count: int = 0
     cache_salt: bytes = b""
+    validation_threshold: float = LOSSLESS
 
     def __post_init__(self) -> None:
         _check_session_id(self.session_id)
         check_cache_salt(self.cache_salt)
+        check_threshold(self.validation_threshold)
         if not 0 <= self.top_log_prob_count <= MAX_TOP_LOG_PROBS:
             raise InvalidField("top_logprobs", f"must be from 0 to {MAX_TOP_LOG_PROBS}")
         count = len(self.token_ids)

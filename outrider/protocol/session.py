@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, TopLogProbs
+from outrider.protocol.decoding import LOSSLESS, DecodeLimits, FinishReason, Sampling, TopLogProbs
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.messages import CloseSession, OpenSession, ProposeTree, Verdict
 from outrider.protocol.token_tree import TokenTree
@@ -72,6 +72,7 @@ class DraftSession:
         wants_log_probs: True: log-probabilities are wanted.
         top_log_prob_count: Likeliest tokens wanted beside each committed one.
         cache_salt: Cached rows are shared with sessions of the same salt only.
+        validation_threshold: As in `Speculation`.
         traceparent: W3C trace context, or "".
     """
 
@@ -85,6 +86,7 @@ class DraftSession:
     traceparent: str = ""
     top_log_prob_count: int = 0
     cache_salt: bytes = b""
+    validation_threshold: float = LOSSLESS
     round: int = 0
     state: DraftState = DraftState.READY
     tree: TokenTree | None = None
@@ -107,6 +109,7 @@ class DraftSession:
             features_from=features_from,
             top_log_prob_count=self.top_log_prob_count,
             cache_salt=self.cache_salt,
+            validation_threshold=self.validation_threshold,
         )
 
     def propose(self, tree: TokenTree) -> ProposeTree:

@@ -205,6 +205,7 @@ def stream(
         limits=DecodeLimits(max_new_tokens, stop_token_ids, ignore_eos, min_new_tokens),
         wants_log_probs=log_probs,
         top_log_prob_count=top_log_probs,
+        validation_threshold=(speculation or Speculation()).validation_threshold,
     )
     return Drafting(session, speculation or Speculation(), method)
 

@@ -7,7 +7,7 @@ token, its position, its layer and its prefix, so that those can be compared too
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,6 +113,11 @@ class _Tokens:
         return choose(
             self._target.logits(self._prefixes[node]), self._prefixes[node], self._segment
         )
+
+    def likely_at(self, node: int, token_ids: Collection[int], threshold: float) -> int | None:
+        logits = self._target.logits(self._prefixes[node])
+        best = min(token_ids, key=lambda one: (-logits[one], one))
+        return best if math.exp(logits[best] - logits.max()) >= threshold else None
 
     def log_prob_at(self, node: int, token_id: int) -> float:
         logits = self._target.logits(self._prefixes[node])

@@ -102,16 +102,15 @@ VERDICTS: list[tuple[generation_pb2.GenerateRequest, dict[str, Any], grpc.Status
         "sampling.presence_penalty",
     ),
     (
-        prompt(speculation=decoding_pb2.Speculation(validation_threshold=0.5)),
-        {"prompt": "hello", "speculation": {"validation_threshold": 0.5}},
-        grpc.StatusCode.UNIMPLEMENTED,
+        prompt(speculation=decoding_pb2.Speculation(validation_threshold=1.5)),
+        {"prompt": "hello", "speculation": {"validation_threshold": 1.5}},
+        grpc.StatusCode.INVALID_ARGUMENT,
         "speculation.validation_threshold",
     ),
 ]
 
 HTTP_STATUS = {
     grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.UNIMPLEMENTED: 501,
 }
 
 

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -427,6 +428,36 @@ def test_the_likeliest_tokens_stand_beside_each_token_whatever_is_drafted(sampli
                     place = top.token_ids.index(token)
                     assert top.log_probs[place] == pytest.approx(log_prob, abs=1e-5)
     assert listed["none"] == listed["ngram"]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
+def test_who_asks_for_less_than_lossless_gets_likely_tokens_and_more_of_them(sampling):
+    logits_of = markov_logits(8, seed=4, sharpness=1.0)
+    prompt = [1, 2, 3, 4, 5, 6] * 4
+    drafters = {"any": RandomDrafter(5, 8)}
+    rounds = {}
+    for threshold in (1.0, 0.3):
+        talk = Conversation(logits_of, drafters=drafters)
+        talk.greet()
+        wish = Speculation(validation_threshold=threshold)
+        one = talk.open(
+            "s", prompt, method="any", sampling=sampling, ignore_eos=True, max_new_tokens=80,
+            speculation=wish,
+        )  # fmt: skip
+        talk.run()
+        rounds[threshold] = talk.rounds[one]
+    assert len(rounds[0.3]) < len(rounds[1.0])
+    lossless = [token for done in rounds[1.0] for token in done.token_ids]
+    assert lossless == plain_tokens(logits_of, prompt, 80, sampling, stops=())
+    text = list(prompt)
+    for done in rounds[0.3]:
+        for place, token in enumerate(done.token_ids):
+            scores = np.array(logits_of(tuple(text)))
+            own = plain_tokens(logits_of, text, 1, sampling, stops=())[0]
+            if token != own:
+                assert place < done.reach.accepted
+                assert np.exp(scores[token] - scores.max()) >= 0.3
+            text.append(token)
 
 
 def test_what_was_offered_and_accepted_is_counted_by_depth():

@@ -7,7 +7,7 @@ import pytest
 from gateway.requests import GenerationJob, read_request
 from gateway.tokenization import PromptTokenizer
 from outrider.protocol.decoding import DecodeLimits, Speculation
-from outrider.protocol.errors import ErrorCode, InvalidField, NotSupported
+from outrider.protocol.errors import ErrorCode, InvalidField
 from outrider.protocol.logit_rules import LogitRules
 from outrider.v1 import decoding_pb2, generation_pb2
 from tests.unit.gateway.sample_model import CONTEXT_LIMIT, VOCAB_SIZE, sample_model
@@ -112,20 +112,6 @@ def test_a_broken_rule_names_its_field(
     assert caught.value.code is ErrorCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
-    ("request_", "field"),
-    [
-        (speculation(validation_threshold=0.5), "speculation.validation_threshold"),
-    ],
-)
-def test_what_is_not_built_is_refused_rather_than_ignored(
-    request_: generation_pb2.GenerateRequest, field: str
-) -> None:
-    with pytest.raises(NotSupported) as caught:
-        read(request_)
-    assert caught.value.field == field
-
-
 def test_the_refusal_of_a_method_lists_the_known_ones() -> None:
     with pytest.raises(InvalidField, match="none, ngram"):
         read(speculation(method="magic"))
@@ -187,6 +173,7 @@ def test_edges_of_ranges_are_kept() -> None:
     assert job.sampling.top_k == 10**9
     assert read(speculation(max_nodes=32, depth=8, parallel_degree=64)).speculation.max_nodes == 32
     assert read(speculation(method="none", validation_threshold=1.0)).speculation.method == "none"
+    assert read(speculation(validation_threshold=0.5)).speculation.validation_threshold == 0.5
     assert read(limits(stop=["a" * 256] * 4)).stop == ("a" * 256,) * 4
     assert read(sampling(repetition_penalty=1.0, presence_penalty=0.0)).sampling.is_greedy
 

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from outrider.modeling.noise import gumbel
 from outrider.modeling.token_choice import (
     filtered_scores,
     greedy_tokens,
+    likely_token,
     log_prob,
     sampled_token,
     top_log_probs,
@@ -108,3 +111,12 @@ def test_the_likeliest_tokens_come_first_and_equals_by_their_id():
     assert top.token_ids == (1, 3, 4)
     assert top.log_probs == pytest.approx(logits.log_softmax(0)[[1, 3, 4]].tolist())
     assert len(top_log_probs(logits, 20).token_ids) == 5
+
+
+def test_a_token_is_likely_enough_by_its_share_of_the_most_likely_ones_probability():
+    logits = torch.tensor([0.0, math.log(0.5), math.log(0.25), math.log(0.5), -torch.inf])
+    assert likely_token(logits, [2, 3, 1], 0.4) == 1
+    assert likely_token(logits, [2, 3], 0.4) == 3
+    assert likely_token(logits, [2], 0.4) is None
+    assert likely_token(logits, [2], 0.2) == 2
+    assert likely_token(logits, [4], 1e-9) is None

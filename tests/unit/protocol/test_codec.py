@@ -74,6 +74,7 @@ MESSAGES: list[m.Message] = [
         Sampling(grammar=Grammar(GrammarKind.REGEX, "[0-9]+")),
         DecodeLimits(9),
     ),
+    m.OpenSession(SESSION, 3, (5, 6), 2, Sampling(), DecodeLimits(9), validation_threshold=0.25),
 ]
 
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from outrider.protocol.decoding import DecodeLimits, Sampling, Speculation, check_token_ids
-from outrider.protocol.errors import ErrorCode, InvalidField, NotSupported
+from outrider.protocol.errors import ErrorCode, InvalidField
 from outrider.v1 import decoding_pb2
 
 
@@ -80,8 +80,15 @@ def test_speculation_range(field, value):
 def test_speculation_survives_the_proto():
     speculation = Speculation("ngram", None, 3, None, disabled=True)
     assert Speculation.from_proto(speculation.to_proto()) == speculation
-    with pytest.raises(NotSupported, match="validation_threshold"):
-        Speculation.from_proto(decoding_pb2.Speculation(validation_threshold=0.9))
+    lossy = Speculation(validation_threshold=0.9)
+    assert Speculation.from_proto(lossy.to_proto()) == lossy
+    assert Speculation.from_proto(decoding_pb2.Speculation()).validation_threshold == 1.0
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.5, 1.1, math.nan])
+def test_a_threshold_out_of_range_is_refused(threshold):
+    with pytest.raises(InvalidField, match="validation_threshold"):
+        Speculation(validation_threshold=threshold)
 
 
 @pytest.mark.parametrize("bad", [-1, 10, 2**31, 2**63 - 1])

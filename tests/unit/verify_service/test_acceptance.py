@@ -13,6 +13,22 @@ def test_follows_the_target_and_ends_where_no_child_agrees():
     assert walk(TREE, {0: 7}.__getitem__) == ([], 7)
 
 
+def test_below_the_threshold_a_likely_child_is_accepted_instead():
+    says = {0: 7, 1: 9, 2: 8, 4: 8}.__getitem__
+    asked = []
+
+    def likely(node, token_ids):
+        asked.append((node, sorted(token_ids)))
+        return {0: 3, 2: None}[node]
+
+    assert walk(TREE, says, likely) == ([2], 8)
+    assert asked == [(0, [2, 3]), (2, [5])]
+    agreed = {0: 2, 1: 4, 3: 6}.__getitem__
+    asked.clear()
+    assert walk(TREE, agreed, likely) == ([1, 3], 6)  # a leaf has no child to ask for
+    assert not asked
+
+
 def test_asks_only_at_nodes_it_reaches():
     """The table has no entry for the others: asking there would be a KeyError."""
     assert walk(TREE, {0: 2, 1: 5}.__getitem__) == ([1], 5)
