@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from gateway.choices import Messages, interleave
 from gateway.draft_client import DraftClient
 from gateway.gate import Gate
 from gateway.journal import SESSION_ID_BYTES, CommittedRound, Journal
@@ -132,12 +133,19 @@ class Generation:
         model = await self._draft.model()
         job = await self._read(request, model)
         record.read(job, model.name)
-        if job.limits is None:
-            yield _empty_answer(job)
+        limits = job.limits
+        if limits is None:
+            for number in range(job.choices):
+                yield _empty_answer(job, number)
             return
+
+        def open_choice(number: int) -> Messages:
+            return self._stream(job.choice(number), limits, model, deadline, record)
+
+        alone = job.choices == 1
         async with (
             self._gate.place(deadline),
-            aclosing(self._stream(job, job.limits, model, deadline, record)) as messages,
+            aclosing(open_choice(0) if alone else interleave(job.choices, open_choice)) as messages,
         ):
             async for message in messages:
                 yield message
@@ -227,11 +235,12 @@ def _finish(
     message.speculation_report.CopyFrom(committed.report)
 
 
-def _empty_answer(job: GenerationJob) -> generation_pb2.GenerateResponse:
+def _empty_answer(job: GenerationJob, number: int) -> generation_pb2.GenerateResponse:
     """For max_new_tokens = 0: nothing is generated, so no session is opened."""
     return generation_pb2.GenerateResponse(
         finish_reason=FinishReason.to_proto(FinishReason.LENGTH),
         usage=generation_pb2.Usage(prompt_tokens=len(job.prompt_token_ids)),
         speculation_report=decoding_pb2.SpeculationReport(),
         request_id=job.request_id,
+        choice=number,
     )

@@ -22,7 +22,7 @@ from gateway.http_errors import (
     error_response,
     http_error,
 )
-from gateway.http_messages import joined, message_json
+from gateway.http_messages import joined_choices, message_json
 from gateway.readiness import Readiness
 from outrider.protocol.errors import InternalFailure, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics, render
@@ -71,8 +71,9 @@ def create_app(
         if wants_events:
             first = await _unless_gone(request, _first(messages))
             return EventStream(_events(first, messages, body.logprobs))
-        whole = await _unless_gone(request, _collect(messages))
-        return JSONResponse(message_json(whole, body.logprobs))
+        wholes = await _unless_gone(request, _collect(messages))
+        answers = [message_json(whole, body.logprobs) for whole in wholes]
+        return JSONResponse(answers[0] if len(answers) == 1 else {"choices": answers})
 
     @app.get("/v1/models")
     async def models() -> JSONResponse:
@@ -147,9 +148,9 @@ async def _first(messages: Messages) -> generation_pb2.GenerateResponse:
         raise
 
 
-async def _collect(messages: Messages) -> generation_pb2.GenerateResponse:
+async def _collect(messages: Messages) -> list[generation_pb2.GenerateResponse]:
     async with aclosing(messages):
-        return joined([message async for message in messages])
+        return joined_choices([message async for message in messages])
 
 
 async def _events(

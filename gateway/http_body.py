@@ -102,6 +102,7 @@ class GenerateBody(_Body):
     speculation: SpeculationBody = SpeculationBody()  # type: ignore[call-arg]
     logprobs: bool = False
     top_logprobs: Uint32 | None = Field(None, description="0 to 20; needs logprobs")
+    n: Uint32 | None = Field(None, description="answers, 1 (the default) to 16")
     cache_salt: str = Field("", description="shares cached prompts with the same salt only")
     request_id: str = ""
     stream: bool | None = Field(
@@ -147,6 +148,7 @@ class GenerateBody(_Body):
                 logprobs=self.logprobs,
                 top_logprobs=self.top_logprobs or 0,
                 cache_salt=self.cache_salt,
+                n=self.n or 0,
                 request_id=self.request_id,
             )
             self._set_input(request)

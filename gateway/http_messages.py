@@ -30,6 +30,8 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
             for one in message.top_log_probs
         ]
     fields["accepted_count"] = message.accepted_count
+    if message.choice:
+        fields["choice"] = message.choice
     if message.request_id:
         fields["request_id"] = message.request_id
     if message.finish_reason:
@@ -45,6 +47,16 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
             for value in [getattr(report, field.name)]
         }
     return fields
+
+
+def joined_choices(
+    messages: Iterable[generation_pb2.GenerateResponse],
+) -> list[generation_pb2.GenerateResponse]:
+    """All messages of a stream as one for each choice, in their order."""
+    by_choice: dict[int, list[generation_pb2.GenerateResponse]] = {}
+    for message in messages:
+        by_choice.setdefault(message.choice, []).append(message)
+    return [joined(by_choice[choice]) for choice in sorted(by_choice)]
 
 
 def joined(messages: Iterable[generation_pb2.GenerateResponse]) -> generation_pb2.GenerateResponse:

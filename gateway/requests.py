@@ -11,6 +11,7 @@ from typing import Protocol
 from gateway.chat_template import ChatMessage
 from gateway.served_model import ServedModel
 from outrider.protocol.decoding import (
+    MAX_SEED,
     MAX_TOP_LOG_PROBS,
     DecodeLimits,
     Sampling,
@@ -26,6 +27,7 @@ MAX_STOP_STRINGS = 4
 MAX_STOP_BYTES = 256
 MAX_REQUEST_ID_LENGTH = 128
 MAX_MESSAGES = 4096
+MAX_CHOICES = 16
 ROLES = ("system", "user", "assistant")
 
 
@@ -57,6 +59,7 @@ class GenerationJob:
         top_logprobs: Likeliest tokens wanted beside each one.
         request_id: The client's own name for the request; only echoed.
         cache_salt: Cached rows are shared with requests of the same salt only.
+        choices: Answers that are wanted.
     """
 
     prompt_token_ids: tuple[int, ...] = field(repr=False)
@@ -68,6 +71,12 @@ class GenerationJob:
     top_logprobs: int
     request_id: str
     cache_salt: bytes = b""
+    choices: int = 1
+
+    def choice(self, number: int) -> "GenerationJob":
+        """One of the answers as a job of its own."""
+        seed = (self.sampling.seed + number) % (MAX_SEED + 1)
+        return replace(self, sampling=replace(self.sampling, seed=seed), choices=1)
 
 
 def read_request(
@@ -120,6 +129,7 @@ def read_request(
         top_logprobs=_read_top_logprobs(request),
         request_id=request.request_id,
         cache_salt=_read_cache_salt(request.cache_salt),
+        choices=_read_choices(request.n),
     )
 
 
@@ -159,6 +169,12 @@ def _read_top_logprobs(request: generation_pb2.GenerateRequest) -> int:
     if count and not request.logprobs:
         raise InvalidField("top_logprobs", "needs logprobs to be true")
     return count
+
+
+def _read_choices(count: int) -> int:
+    if count > MAX_CHOICES:
+        raise InvalidField("n", f"must be from 1 to {MAX_CHOICES}, got {count}")
+    return count or 1
 
 
 def _read_cache_salt(salt: str) -> bytes:

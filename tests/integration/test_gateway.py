@@ -167,3 +167,22 @@ async def test_metrics_count_requests_and_times() -> None:
         assert "gen_ai_server_time_per_output_token_seconds_count 1.0" in text
         assert "gen_ai_server_request_duration_seconds_count 2.0" in text
         assert "outrider_running_requests 0.0" in text
+
+
+async def test_several_answers_share_one_call_and_each_closes_its_own_books() -> None:
+    async with stage(script("abc", block_size=2)) as on:
+        request = prompt("hello", n=3, sampling=decoding_pb2.Sampling(temperature=1.0, seed=7))
+        messages = await answer(on, request)
+        for number in range(3):
+            own = [message for message in messages if message.choice == number]
+            assert "".join(message.text for message in own) == "abc"
+            assert own[-1].finish_reason == STOP
+            assert own[-1].usage.completion_tokens == 4
+        assert [request.sampling.seed for request in on.drafting.requests] == [7, 8, 9]
+        assert len({request.session_id for request in on.drafting.requests}) == 3
+        body = {"prompt": "hello", "n": 2, "seed": 7, "temperature": 1.0}
+        response = await on.http.post("/generate", json=body)
+        assert [choice["text"] for choice in response.json()["choices"]] == ["abc", "abc"]
+        assert [choice.get("choice", 0) for choice in response.json()["choices"]] == [0, 1]
+        empty = await answer(on, prompt(n=2, limits=limits(max_new_tokens=0)))
+        assert [message.choice for message in empty] == [0, 1]

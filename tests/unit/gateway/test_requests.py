@@ -83,6 +83,7 @@ REFUSED = [
     (prompt(logprobs=True, top_logprobs=21), "top_logprobs"),
     (prompt(top_logprobs=1), "top_logprobs"),
     (prompt(cache_salt="é" * 33), "cache_salt"),
+    (prompt(n=17), "n"),
     (limits(max_new_tokens=3, min_new_tokens=4), "limits.min_new_tokens"),
     (limits(max_new_tokens=0, min_new_tokens=1), "limits.min_new_tokens"),
     (limits(min_new_tokens=10**6), "limits.min_new_tokens"),
@@ -201,3 +202,13 @@ def test_a_jobs_text_is_not_in_its_repr() -> None:
 def test_a_salt_is_kept_as_bytes() -> None:
     assert read(prompt(cache_salt="é" * 32)).cache_salt == "é".encode() * 32
     assert read(prompt()).cache_salt == b""
+
+
+def test_each_choice_has_a_seed_of_its_own() -> None:
+    request = sampling(temperature=1.0, seed=2**64 - 2)
+    request.n = 3
+    job = read(request)
+    assert job.choices == 3
+    assert [job.choice(i).sampling.seed for i in range(3)] == [2**64 - 2, 2**64 - 1, 0]
+    assert job.choice(0).choices == 1
+    assert read(prompt()).choices == 1
