@@ -20,6 +20,7 @@ from gateway.request_record import OUTCOME_CANCELLED, OUTCOME_OK, RequestRecord
 from gateway.requests import GenerationJob, read_request
 from gateway.served_model import ServedModel
 from gateway.text_stream import TextDelta, TextStream
+from gateway.token_pieces import TokenPieces
 from gateway.tokenization import PromptTokenizer
 from outrider.protocol.decoding import DecodeLimits, FinishReason
 from outrider.protocol.errors import (
@@ -77,6 +78,11 @@ class Generation:
         self._metrics = metrics
         self._limits = limits
         self._entropy = entropy
+
+    @property
+    def pieces(self) -> TokenPieces:
+        """Bytes of each token."""
+        return self._tokenizer.pieces
 
     async def describe(self) -> generation_pb2.GetModelResponse:
         """The served model.

@@ -1,17 +1,16 @@
 """The HTTP API: translates between JSON and `generation.py`; decides nothing about a request."""
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib.metadata import version
-from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from gateway.body_reader import read_json_bytes
+from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT, EventStream
 from gateway.generation import Generation
 from gateway.http_body import body_schema, read_body
@@ -23,19 +22,14 @@ from gateway.http_errors import (
     http_error,
 )
 from gateway.http_messages import joined_choices, message_json
+from gateway.openai_routes import add_openai_routes
 from gateway.readiness import Readiness
+from gateway.waiting import ClientGone, first_of, unless_gone
 from outrider.protocol.errors import InternalFailure, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics, render
 from outrider.v1 import generation_pb2
 
-T = TypeVar("T")
-Messages = AsyncGenerator[generation_pb2.GenerateResponse, None]
-
 _JSON_CONTENT = {"application/json": {"schema": body_schema()}}
-
-
-class ClientGone(Exception):
-    """The client closed its connection before the answer began."""
 
 
 def create_app(
@@ -57,6 +51,7 @@ def create_app(
     """
     app = FastAPI(title="Outrider", version=version("outrider"))
     _add_error_handlers(app)
+    add_openai_routes(app, generation, max_request_bytes)
 
     @app.post("/generate", openapi_extra={"requestBody": {"content": _JSON_CONTENT}})
     async def generate(request: Request) -> Response:
@@ -69,9 +64,9 @@ def create_app(
         if wants_events is None:
             wants_events = "text/event-stream" in request.headers.get("accept", "")
         if wants_events:
-            first = await _unless_gone(request, _first(messages))
+            first = await unless_gone(request, first_of(messages))
             return EventStream(_events(first, messages, body.logprobs))
-        wholes = await _unless_gone(request, _collect(messages))
+        wholes = await unless_gone(request, _collect(messages))
         answers = [message_json(whole, body.logprobs) for whole in wholes]
         return JSONResponse(answers[0] if len(answers) == 1 else {"choices": answers})
 
@@ -139,15 +134,6 @@ def _add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, on_unknown)
 
 
-async def _first(messages: Messages) -> generation_pb2.GenerateResponse:
-    """The first message: until it is there, an error still has its own HTTP status."""
-    try:
-        return await anext(messages)
-    except BaseException:
-        await messages.aclose()
-        raise
-
-
 async def _collect(messages: Messages) -> list[generation_pb2.GenerateResponse]:
     async with aclosing(messages):
         return joined_choices([message async for message in messages])
@@ -169,26 +155,3 @@ async def _events(
 
 def _event(message: generation_pb2.GenerateResponse, logprobs: bool) -> str:
     return f"data: {json.dumps(message_json(message, logprobs), ensure_ascii=False)}\n\n"
-
-
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Runs the work, and cancels it when the client goes away meanwhile.
-
-    Raises:
-        ClientGone: It did.
-    """
-    task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_disconnect(request.receive))
-    try:
-        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientGone
-    finally:
-        watch.cancel()
-        task.cancel()
-
-
-async def _disconnect(receive: Callable[[], Awaitable[Any]]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -5,31 +5,31 @@ are the business of `requests.py`, so that both protocols give the same verdict.
 """
 
 import json
-from typing import Annotated, Any, Literal, NoReturn, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
+from gateway.json_body import (
+    Float32,
+    Number,
+    StrictBody,
+    Uint32,
+    Uint64,
+    read_json,
+    read_logit_bias,
+)
 from outrider.protocol.errors import InvalidField
 from outrider.v1 import decoding_pb2, generation_pb2
 
-Uint32 = Annotated[int, Field(ge=0, le=2**32 - 1)]
-Uint64 = Annotated[int, Field(ge=0, le=2**64 - 1)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Float32 = Annotated[float, Field(allow_inf_nan=False, ge=-3.4e38, le=3.4e38)]
 
-
-class _Body(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class ChatMessageBody(_Body):
+class ChatMessageBody(StrictBody):
     """One message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-class GrammarBody(_Body):
+class GrammarBody(StrictBody):
     """What form the answer must have: exactly one of the three."""
 
     json_schema: dict[str, Any] | str | None = Field(None, description="the answer is such JSON")
@@ -51,7 +51,7 @@ class GrammarBody(_Body):
         )
 
 
-class SamplingBody(_Body):
+class SamplingBody(StrictBody):
     """How tokens are drawn."""
 
     temperature: Number | None = Field(None, description="0 (greedy, the default) to 100")
@@ -70,7 +70,7 @@ class SamplingBody(_Body):
     grammar: GrammarBody | None = Field(None, description="form of the answer")
 
 
-class LimitsBody(_Body):
+class LimitsBody(StrictBody):
     """When the answer ends."""
 
     max_new_tokens: Uint32 | None = Field(None, description="0 to the room left in the context")
@@ -80,7 +80,7 @@ class LimitsBody(_Body):
     min_new_tokens: Uint32 | None = Field(None, description="nothing ends the answer before")
 
 
-class SpeculationBody(_Body):
+class SpeculationBody(StrictBody):
     """How candidate trees are built; never changes a token."""
 
     method: str = ""
@@ -91,7 +91,7 @@ class SpeculationBody(_Body):
     disabled: bool = False
 
 
-class GenerateBody(_Body):
+class GenerateBody(StrictBody):
     """A request: exactly one of prompt, chat and token_ids."""
 
     prompt: str | None = Field(None, description="plain text to continue")
@@ -138,7 +138,7 @@ class GenerateBody(_Body):
             if target[name] is not None:
                 raise InvalidField(name, f"is short for {group}.{name}; give only one of the two")
             target[name] = short
-        bias = _read_logit_bias(sampling.pop("logit_bias"))
+        bias = read_logit_bias("sampling.logit_bias", sampling.pop("logit_bias"))
         sampling["grammar"] = self.sampling.grammar and self.sampling.grammar.to_proto()
         try:
             request = generation_pb2.GenerateRequest(
@@ -176,28 +176,10 @@ def read_body(data: bytes) -> GenerateBody:
     Args:
         data: UTF-8 JSON.
 
-    Returns:
-        The body, well-formed.
-
     Raises:
-        InvalidField: It is not JSON, or a field is unknown or has the wrong type.
+        InvalidField: As for `read_json`.
     """
-    try:
-        value = json.loads(
-            data.decode(),
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_refuse_constant,
-        )
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidField("body", f"is not valid JSON: {reason}") from None
-    try:
-        return GenerateBody.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise InvalidField(
-            _path(first["loc"]), first["msg"].removeprefix("Value error, ")
-        ) from None
+    return read_json(GenerateBody, data)
 
 
 def body_schema() -> dict[str, Any]:
@@ -216,31 +198,3 @@ def body_schema() -> dict[str, Any]:
 
     whole: dict[str, Any] = resolved(schema)
     return whole
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key appears twice in one object")
-    return fields
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return path.removeprefix(".") or "body"
-
-
-def _read_logit_bias(bias: dict[str, float] | None) -> dict[int, float]:
-    try:
-        token_ids = {int(key): value for key, value in (bias or {}).items()}
-    except ValueError:
-        raise InvalidField("sampling.logit_bias", "keys must be token ids") from None
-    if any(not 0 <= token_id < 2**32 for token_id in token_ids):
-        raise InvalidField("sampling.logit_bias", "keys must be token ids")
-    return token_ids

@@ -38,7 +38,8 @@ PATIENCE_S = 5.0  # only ever waited for by a test that fails
 
 @dataclass
 class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
-    """Commits one answer in rounds of a fixed size, whatever the prompt.
+    """Commits one answer in rounds of a fixed size, whatever the prompt. Beside each token it lists
+    that token and the next id.
 
     Args:
         answer: Token ids; an end of sequence follows.
@@ -114,6 +115,11 @@ class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
                 log_probs=[-0.5 * (start + i) for i in range(len(block))]
                 if request.logprobs
                 else [],
+                top_log_probs=[
+                    decoding_pb2.TopLogProbs(token_ids=[one, one + 1], log_probs=[-0.5, -1.5])
+                    for one in block
+                    if request.top_logprobs
+                ],
                 accepted_count=len(block) - 1,
                 finish_reason=reason if is_last else decoding_pb2.FINISH_REASON_UNSPECIFIED,
                 report=decoding_pb2.SpeculationReport(rounds=number + 1, method="ngram"),

@@ -1,0 +1,126 @@
+"""The OpenAI routes: /v1/chat/completions and /v1/completions. Translates, decides nothing."""
+
+import json
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.body_reader import read_json_bytes
+from gateway.choices import Messages
+from gateway.event_stream import DONE_EVENT, EventStream
+from gateway.generation import Generation
+from gateway.http_errors import HttpError, error_event, error_response, http_error
+from gateway.http_messages import joined_choices
+from gateway.json_body import read_json
+from gateway.openai_body import ChatBody, CompletionBody, openai_field
+from gateway.openai_messages import AnswerShape
+from gateway.waiting import first_of, unless_gone
+from outrider.protocol.errors import InvalidField, OutriderError
+from outrider.v1 import generation_pb2
+
+ID_BYTES = 12
+
+
+def add_openai_routes(app: FastAPI, generation: Generation, max_request_bytes: int) -> None:
+    """Adds the routes.
+
+    Args:
+        app: To add them to.
+        generation: Answers requests.
+        max_request_bytes: Largest body.
+    """
+
+    @app.post("/v1/chat/completions")
+    async def chat_completions(request: Request) -> Response:
+        """Answers a conversation, in the shapes of the OpenAI API."""
+        try:
+            body = read_json(ChatBody, await read_json_bytes(request, max_request_bytes))
+            return await _answer(request, generation, body)
+        except OutriderError as error:
+            return error_response(openai_error(error))
+
+    @app.post("/v1/completions")
+    async def completions(request: Request) -> Response:
+        """Continues a text, in the shapes of the OpenAI API."""
+        try:
+            body = read_json(CompletionBody, await read_json_bytes(request, max_request_bytes))
+            return await _answer(request, generation, body)
+        except OutriderError as error:
+            return error_response(openai_error(error))
+
+
+def openai_error(error: OutriderError) -> HttpError:
+    """The HTTP form of a typed error; a field has its OpenAI name."""
+    if isinstance(error, InvalidField):
+        reason = error.message.removeprefix(f"{error.field}: ")
+        error = type(error)(openai_field(error.field), reason)
+    return http_error(error)
+
+
+async def _answer(
+    request: Request, generation: Generation, body: ChatBody | CompletionBody
+) -> Response:
+    served = await generation.describe()
+    if body.model != served.model:
+        text = f"model: {body.model!r} is not served here; {served.model!r} is"
+        raise HttpError(404, "model_not_found", text, "model")
+    proto = body.to_proto()
+    is_chat = isinstance(body, ChatBody)
+    shape = AnswerShape(
+        id=("chatcmpl-" if is_chat else "cmpl-") + os.urandom(ID_BYTES).hex(),
+        created=int(time.time()),
+        model=served.model,
+        is_chat=is_chat,
+        wants_log_probs=proto.logprobs,
+        pieces=generation.pieces,
+    )
+    messages = generation.generate(proto, None, request.headers.get("traceparent", ""))
+    if body.stream:
+        first = await unless_gone(request, first_of(messages))
+        return EventStream(_events(first, messages, shape, body.includes_usage))
+    wholes = await unless_gone(request, _collect(messages))
+    return JSONResponse(shape.whole(wholes))
+
+
+async def _collect(messages: Messages) -> list[generation_pb2.GenerateResponse]:
+    async with aclosing(messages):
+        return joined_choices([message async for message in messages])
+
+
+async def _events(
+    first: generation_pb2.GenerateResponse,
+    messages: Messages,
+    shape: AnswerShape,
+    includes_usage: bool,
+) -> AsyncGenerator[str, None]:
+    begun: set[int] = set()
+    lasts: list[generation_pb2.GenerateResponse] = []
+
+    def framed(message: generation_pb2.GenerateResponse) -> str:
+        events = ""
+        if shape.is_chat and message.choice not in begun:
+            begun.add(message.choice)
+            events = _event(shape.opening(message.choice))
+        if message.finish_reason:
+            lasts.append(message)
+        return events + _event(shape.chunk(message))
+
+    async with aclosing(messages):
+        yield framed(first)
+        try:
+            async for message in messages:
+                yield framed(message)
+        except OutriderError as error:
+            yield error_event(openai_error(error))
+            return
+        if includes_usage:
+            yield _event(shape.usage_chunk(lasts))
+        yield DONE_EVENT
+
+
+def _event(fields: dict[str, object]) -> str:
+    return f"data: {json.dumps(fields, ensure_ascii=False)}\n\n"
