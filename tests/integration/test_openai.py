@@ -10,9 +10,11 @@ import pytest
 
 from outrider.protocol.errors import NoCapacity, WorkerUnavailable
 from tests.integration.gateway_stage import Stage, script, stage
+from tests.unit.gateway.tiny_tokenizer import ids_of
 
 pytestmark = pytest.mark.asyncio
 
+HI_TOKENS = len(ids_of("hi there")) + 1  # and the end of sequence
 HELLO: Any = [{"role": "user", "content": "hello"}]
 
 
@@ -37,7 +39,7 @@ async def test_a_conversation_is_answered() -> None:
         )  # fmt: skip
         (choice,) = answer.choices
         assert (choice.message.content, choice.finish_reason) == ("hi there", "stop")
-        assert answer.usage.total_tokens == answer.usage.prompt_tokens + 9
+        assert answer.usage.total_tokens == answer.usage.prompt_tokens + HI_TOKENS
         assert (answer.model, answer.object) == ("tiny", "chat.completion")
         (sent,) = on.drafting.requests
         sampling = sent.sampling
@@ -67,7 +69,7 @@ async def test_a_conversation_streams_and_closes_with_usage() -> None:
             "stop"
         ]
         assert chunks[-1].choices == []
-        assert chunks[-1].usage.completion_tokens == 9
+        assert chunks[-1].usage.completion_tokens == HI_TOKENS
         assert len({chunk.id for chunk in chunks}) == 1
 
 
