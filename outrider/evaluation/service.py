@@ -101,6 +101,7 @@ class Service:
         except BaseException as error:
             written = self.written()[-LOG_TAIL:]
             self.stop()
+            self._log.close()
             if isinstance(error, TimeoutError | ChildProcessError):
                 raise ServiceFailed(f"{error}:\n{written}") from error
             raise
