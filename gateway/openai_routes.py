@@ -34,23 +34,22 @@ def add_openai_routes(app: FastAPI, generation: Generation, max_request_bytes: i
         max_request_bytes: Largest body.
     """
 
+    async def answer(request: Request, cls: type[ChatBody] | type[CompletionBody]) -> Response:
+        try:
+            data = await read_json_bytes(request, max_request_bytes)
+            return await _answer(request, generation, read_json(cls, data))
+        except OutriderError as error:
+            return error_response(openai_error(error))
+
     @app.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
         """Answers a conversation, in the shapes of the OpenAI API."""
-        try:
-            body = read_json(ChatBody, await read_json_bytes(request, max_request_bytes))
-            return await _answer(request, generation, body)
-        except OutriderError as error:
-            return error_response(openai_error(error))
+        return await answer(request, ChatBody)
 
     @app.post("/v1/completions")
     async def completions(request: Request) -> Response:
         """Continues a text, in the shapes of the OpenAI API."""
-        try:
-            body = read_json(CompletionBody, await read_json_bytes(request, max_request_bytes))
-            return await _answer(request, generation, body)
-        except OutriderError as error:
-            return error_response(openai_error(error))
+        return await answer(request, CompletionBody)
 
 
 def openai_error(error: OutriderError) -> HttpError:
