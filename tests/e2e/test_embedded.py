@@ -1,4 +1,4 @@
-"""The embedded model through the whole service; skipped where it has not been pulled."""
+"""The embedded model and its head through the whole service; skipped where it was not pulled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,11 @@ LENGTH = 16
 PROMPTS = load_prompts(OWN_SET, ("gsm8k", "qa"), per_task=1)
 THREADS = 1  # two would wait for each other on a machine with a busy core
 # Fewer points of the cost table, which is measured at start.
-ENVIRONMENT = {"OUTRIDER_VERIFY_MAX_NODES": "16", "OUTRIDER_VERIFY_KV_CACHE_MIB": "64"}
+ENVIRONMENT = {
+    "OUTRIDER_VERIFY_MAX_NODES": "16",
+    "OUTRIDER_VERIFY_KV_CACHE_MIB": "64",
+    "OUTRIDER_DRAFT_THREADS": "1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +41,14 @@ def embedded(embedded_model: Path, wanted: list[tuple[int, ...]]) -> Iterator[Cl
         client.close()
 
 
-@pytest.mark.parametrize("method", ["none", "ngram"])
+@pytest.mark.parametrize("method", ["none", "ngram", "eagle3", "hybrid", ""])
 def test_chat_answers_equal_transformers(
     embedded: Client, wanted: list[tuple[int, ...]], method: str
 ) -> None:
     requests = [chat_request(prompt.text, method, LENGTH) for prompt in PROMPTS]
     streams = embedded.generate_together(requests, len(requests))
     assert [tuple(ids_of(responses)) for responses in streams] == wanted
+    used = {responses[-1].speculation_report.method for responses in streams}
+    assert used == {method or "hybrid"}  # with the head that comes with it
+    accepted = sum(responses[-1].speculation_report.accepted for responses in streams)
+    assert accepted > 0 or method in ("none", "ngram")
