@@ -16,7 +16,7 @@ from gateway.listeners import GrpcListener, HttpListener, PortTaken
 from gateway.readiness import Readiness
 from gateway.settings import GatewaySettings
 from gateway.tokenization import BadModelFolder, PromptTokenizer
-from outrider.settings import exit_for_bad_settings, load_settings_or_exit
+from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
 from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import GatewayMetrics
@@ -41,7 +41,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     try:
         tokenizer = PromptTokenizer.from_folder(settings.model)
         asyncio.run(serve(settings, tokenizer, environ))
-    except (BadModelFolder, PortTaken) as error:
+    except (BadModelFolder, BadSettings, PortTaken) as error:
         exit_for_bad_settings(settings.program, str(error))
     finally:
         shutdown_tracing()
@@ -52,14 +52,17 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM, SIGINT or the supervisor's end, then drains."""
     stopping = stop_event(environ)
+    access = settings.access()
     metrics = GatewayMetrics()
     async with DraftClient(settings.draft_address, tokenizer, settings.model_name) as draft:
         admission = Admission(settings.max_running_requests, settings.max_queued_requests)
         limits = GenerationLimits(settings.default_max_new_tokens, settings.max_deadline_s)
         generation = Generation(tokenizer, draft, Gate(admission, metrics), metrics, limits)
-        grpc_listener = GrpcListener(generation, settings.reflection, settings.max_request_bytes)
+        grpc_listener = GrpcListener(
+            generation, access, settings.reflection, settings.max_request_bytes
+        )
         readiness = Readiness(draft, grpc_listener.show_readiness)
-        app = create_app(generation, readiness, metrics, settings.max_request_bytes)
+        app = create_app(generation, readiness, metrics, settings.max_request_bytes, access)
         http_listener = HttpListener(app)
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)

@@ -97,6 +97,7 @@ class Generation:
         request: generation_pb2.GenerateRequest,
         timeout_s: float | None,
         traceparent: str,
+        tenant: str = "",
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         """Answers a request.
 
@@ -104,6 +105,7 @@ class Generation:
             request: As it came in, unchecked.
             timeout_s: Time that its client gives it, seconds; None: the server's cap.
             traceparent: W3C context of the client, or "".
+            tenant: Who asks; nobody begins with cached prompts of another one.
 
         Yields:
             One message a round; the last has finish_reason, usage and speculation_report.
@@ -117,7 +119,7 @@ class Generation:
         deadline = now() + (cap if timeout_s is None else min(timeout_s, cap))
         outcome = OUTCOME_CANCELLED
         try:
-            async with aclosing(self._answer(request, deadline, record)) as messages:
+            async with aclosing(self._answer(request, deadline, record, tenant)) as messages:
                 async for message in messages:
                     record.sent(message, now())
                     yield message
@@ -133,11 +135,15 @@ class Generation:
             record.close(outcome, now())
 
     async def _answer(
-        self, request: generation_pb2.GenerateRequest, deadline: float, record: RequestRecord
+        self,
+        request: generation_pb2.GenerateRequest,
+        deadline: float,
+        record: RequestRecord,
+        tenant: str,
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         _time_left(deadline)
         model = await self._draft.model()
-        job = await self._read(request, model)
+        job = (await self._read(request, model)).of_tenant(tenant)
         record.read(job, model.name)
         limits = job.limits
         if limits is None:

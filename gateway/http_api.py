@@ -25,6 +25,7 @@ from gateway.http_messages import joined_choices, message_json
 from gateway.openai_routes import add_openai_routes
 from gateway.readiness import Readiness
 from gateway.waiting import ClientGone, first_of, unless_gone
+from outrider.api_keys import Access
 from outrider.protocol.errors import InternalFailure, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics, render
 from outrider.v1 import generation_pb2
@@ -37,6 +38,7 @@ def create_app(
     readiness: Readiness,
     metrics: GatewayMetrics,
     max_request_bytes: int,
+    access: Access,
 ) -> FastAPI:
     """Builds the HTTP API.
 
@@ -45,20 +47,22 @@ def create_app(
         readiness: Answers /health.
         metrics: Shown at /metrics.
         max_request_bytes: Largest body.
+        access: Who may ask; /health is for everybody.
 
     Returns:
         An ASGI application.
     """
     app = FastAPI(title="Outrider", version=version("outrider"))
     _add_error_handlers(app)
-    add_openai_routes(app, generation, max_request_bytes)
+    add_openai_routes(app, generation, max_request_bytes, access)
 
     @app.post("/generate", openapi_extra={"requestBody": {"content": _JSON_CONTENT}})
     async def generate(request: Request) -> Response:
         """Generates from one prompt, as JSON or as server-sent events."""
+        tenant = access.tenant_of(request.headers.get("authorization", ""))
         body = read_body(await read_json_bytes(request, max_request_bytes))
         messages = generation.generate(
-            body.to_proto(), None, request.headers.get("traceparent", "")
+            body.to_proto(), None, request.headers.get("traceparent", ""), tenant
         )
         wants_events = body.stream
         if wants_events is None:
@@ -71,8 +75,9 @@ def create_app(
         return JSONResponse(answers[0] if len(answers) == 1 else {"choices": answers})
 
     @app.get("/v1/models")
-    async def models() -> JSONResponse:
+    async def models(request: Request) -> JSONResponse:
         """Lists the one served model."""
+        access.tenant_of(request.headers.get("authorization", ""))
         model = await generation.describe()
         entry = {
             "id": model.model,
@@ -99,6 +104,7 @@ def create_app(
     @app.get("/metrics")
     async def show_metrics(request: Request) -> Response:
         """All metrics in the Prometheus or OpenMetrics text form."""
+        access.tenant_of(request.headers.get("authorization", ""))
         data, content_type = render(metrics.registry, request.headers.get("accept", ""))
         return Response(data, headers={"Content-Type": content_type})
 

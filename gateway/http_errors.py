@@ -11,6 +11,7 @@ from outrider.protocol.errors import ErrorCode, InvalidField, OutriderError
 STATUS_OF_CODE = {
     ErrorCode.INVALID_ARGUMENT: 400,
     ErrorCode.FAILED_PRECONDITION: 400,
+    ErrorCode.UNAUTHENTICATED: 401,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.RESOURCE_EXHAUSTED: 429,
     ErrorCode.INTERNAL: 500,
@@ -53,6 +54,8 @@ def error_body(error: HttpError) -> dict[str, Any]:
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     if error.status == STATUS_OF_CODE[ErrorCode.RESOURCE_EXHAUSTED]:
         kind = "overloaded_error"
+    if error.status == STATUS_OF_CODE[ErrorCode.UNAUTHENTICATED]:
+        kind = "authentication_error"
     return {
         "error": {
             "message": error.message,
@@ -68,6 +71,8 @@ def error_response(error: HttpError) -> JSONResponse:
     headers = {}
     if error.status == STATUS_OF_CODE[ErrorCode.RESOURCE_EXHAUSTED]:
         headers["Retry-After"] = str(RETRY_DELAY_S)
+    if error.status == STATUS_OF_CODE[ErrorCode.UNAUTHENTICATED]:
+        headers["WWW-Authenticate"] = "Bearer"
     if error.status in (408, 413, 415):
         headers["Connection"] = "close"  # the rest of the body is not read
     return JSONResponse(error_body(error), status_code=error.status, headers=headers)

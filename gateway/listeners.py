@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from gateway.generation import Generation
 from gateway.interceptors import ErrorInterceptor
 from gateway.servicer import GenerationServicer
+from outrider.api_keys import Access
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
@@ -40,17 +41,22 @@ class GrpcListener:
 
     Args:
         generation: Answers requests.
+        access: Who may ask; health and reflection are for everybody.
         reflection_enabled: True: clients may ask for the descriptors.
         max_request_bytes: Largest message.
     """
 
     def __init__(
-        self, generation: Generation, reflection_enabled: bool, max_request_bytes: int
+        self,
+        generation: Generation,
+        access: Access,
+        reflection_enabled: bool,
+        max_request_bytes: int,
     ) -> None:
         options = (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", max_request_bytes))
         self._server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(
-            GenerationServicer(generation), self._server
+            GenerationServicer(generation, access), self._server
         )
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

@@ -19,25 +19,30 @@ from gateway.json_body import read_json
 from gateway.openai_body import ChatBody, CompletionBody, openai_field
 from gateway.openai_messages import AnswerShape
 from gateway.waiting import first_of, unless_gone
+from outrider.api_keys import Access
 from outrider.protocol.errors import InvalidField, OutriderError
 from outrider.v1 import generation_pb2
 
 ID_BYTES = 12
 
 
-def add_openai_routes(app: FastAPI, generation: Generation, max_request_bytes: int) -> None:
+def add_openai_routes(
+    app: FastAPI, generation: Generation, max_request_bytes: int, access: Access
+) -> None:
     """Adds the routes.
 
     Args:
         app: To add them to.
         generation: Answers requests.
         max_request_bytes: Largest body.
+        access: Who may ask.
     """
 
     async def answer(request: Request, cls: type[ChatBody] | type[CompletionBody]) -> Response:
         try:
+            tenant = access.tenant_of(request.headers.get("authorization", ""))
             data = await read_json_bytes(request, max_request_bytes)
-            return await _answer(request, generation, read_json(cls, data))
+            return await _answer(request, generation, read_json(cls, data), tenant)
         except OutriderError as error:
             return error_response(openai_error(error))
 
@@ -61,7 +66,7 @@ def openai_error(error: OutriderError) -> HttpError:
 
 
 async def _answer(
-    request: Request, generation: Generation, body: ChatBody | CompletionBody
+    request: Request, generation: Generation, body: ChatBody | CompletionBody, tenant: str
 ) -> Response:
     served = await generation.describe()
     if body.model != served.model:
@@ -77,7 +82,8 @@ async def _answer(
         wants_log_probs=proto.logprobs,
         pieces=generation.pieces,
     )
-    messages = generation.generate(proto, None, request.headers.get("traceparent", ""))
+    trace = request.headers.get("traceparent", "")
+    messages = generation.generate(proto, None, trace, tenant)
     if body.stream:
         first = await unless_gone(request, first_of(messages))
         return EventStream(_events(first, messages, shape, body.includes_usage))

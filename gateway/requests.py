@@ -4,6 +4,7 @@ Every range of protos/outrider/v1/generation.proto is enforced here, for gRPC an
 Policy: no clock, no randomness, no I/O; the tokenizer and the seed are arguments.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -72,6 +73,13 @@ class GenerationJob:
     request_id: str
     cache_salt: bytes = b""
     choices: int = 1
+
+    def of_tenant(self, tenant: str) -> "GenerationJob":
+        """The same job, whose salt is told apart from those of other tenants."""
+        if not tenant:
+            return self
+        salt = hashlib.blake2b(self.cache_salt, key=tenant.encode(), digest_size=16).digest()
+        return replace(self, cache_salt=salt)
 
     def choice(self, number: int) -> "GenerationJob":
         """One of the answers as a job of its own."""

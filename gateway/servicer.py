@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 
 from gateway.generation import Generation
+from outrider.api_keys import Access
 from outrider.protocol.errors import NoCapacity
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
@@ -21,17 +22,19 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
 
     Args:
         generation: Does the work.
+        access: Who may ask.
     """
 
-    def __init__(self, generation: Generation) -> None:
-        self._generation = generation
+    def __init__(self, generation: Generation, access: Access) -> None:
+        self._generation, self._access = generation, access
 
     async def Generate(  # type: ignore[override]  # the stub knows generators only
         self, request: generation_pb2.GenerateRequest, context: Any
     ) -> None:
         """Streams an answer."""
+        tenant = self._access.tenant_of(_metadata(context, "authorization"))
         messages = self._generation.generate(
-            request, context.time_remaining(), _traceparent(context)
+            request, context.time_remaining(), _metadata(context, "traceparent"), tenant
         )
         # Written here rather than yielded, so that a cancelled call closes the generator at once.
         async with aclosing(messages):
@@ -43,6 +46,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         self, request: generation_pb2.GetModelRequest, context: Any
     ) -> generation_pb2.GetModelResponse:
         """Describes what is served."""
+        self._access.tenant_of(_metadata(context, "authorization"))
         return await self._generation.describe()
 
 
@@ -62,8 +66,8 @@ async def _is_written(context: Any, message: generation_pb2.GenerateResponse) ->
     return True
 
 
-def _traceparent(context: Any) -> str:
+def _metadata(context: Any, name: str) -> str:
     for key, value in context.invocation_metadata() or ():
-        if key == "traceparent" and isinstance(value, str):
+        if key == name and isinstance(value, str):
             return value
     return ""

@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from outrider.settings import Settings, check_loopback
+from outrider.api_keys import Access, read_api_keys
+from outrider.settings import LOOPBACK_HOSTS, BadSettings, Settings
 from outrider.telemetry.logging import check_level
 
 MAX_PORT = 65_535
@@ -29,6 +30,12 @@ class GatewaySettings(Settings):
     grpc_port: int = Field(50051, ge=1, le=MAX_PORT, description="port of the gRPC listener")
     http_host: str = Field("127.0.0.1", description="address of the HTTP listener")
     http_port: int = Field(8080, ge=1, le=MAX_PORT, description="port of the HTTP listener")
+    api_keys: Path | None = Field(
+        None, description="file of API keys, NAME:SHA256 a line; none: everybody may ask"
+    )
+    open_to_all: bool = Field(
+        False, description="listen beyond this machine without API keys: somebody else must guard"
+    )
     reflection: bool = Field(True, description="answer gRPC server reflection")
     max_running_requests: int = Field(
         64, ge=1, le=100_000, description="most requests that are generated at once"
@@ -50,11 +57,6 @@ class GatewaySettings(Settings):
     )
     log_level: str = Field("info", description="debug, info, warning or error")
 
-    @field_validator("grpc_host", "http_host")
-    @classmethod
-    def _check_host(cls, host: str) -> str:
-        return check_loopback("the address", host)
-
     @field_validator("draft_address")
     @classmethod
     def _check_address(cls, address: str) -> str:
@@ -67,3 +69,27 @@ class GatewaySettings(Settings):
     @classmethod
     def _check_log_level(cls, level: str) -> str:
         return check_level(level)
+
+    @model_validator(mode="after")
+    def _is_guarded(self) -> Self:
+        if self.api_keys is None and not self.open_to_all:
+            for flag, host in (("--grpc-host", self.grpc_host), ("--http-host", self.http_host)):
+                if host not in LOOPBACK_HOSTS:
+                    raise ValueError(
+                        f"{flag} {host} is beyond this machine: name --api-keys, or set "
+                        "--open-to-all where something else guards it"
+                    )
+        return self
+
+    def access(self) -> Access:
+        """Who may ask.
+
+        Raises:
+            BadSettings: The file of keys cannot be used.
+        """
+        if self.api_keys is None:
+            return Access()
+        try:
+            return Access(read_api_keys(self.api_keys.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise BadSettings(f"--api-keys {self.api_keys}: {error}") from error

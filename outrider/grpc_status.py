@@ -21,6 +21,7 @@ from outrider.protocol.errors import (
     NoCapacity,
     NotSupported,
     OutriderError,
+    Unauthenticated,
     WorkerUnavailable,
 )
 
@@ -34,6 +35,7 @@ _ERRORS: dict[grpc.StatusCode, type[OutriderError]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
     grpc.StatusCode.FAILED_PRECONDITION: Mismatch,
     grpc.StatusCode.UNIMPLEMENTED: Mismatch,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
 }
 
 

@@ -10,6 +10,7 @@ class ErrorCode(Enum):
     """Kinds of failure, named after the gRPC status each one becomes."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
     NOT_FOUND = "NOT_FOUND"
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
@@ -31,6 +32,12 @@ class OutriderError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class Unauthenticated(OutriderError):
+    """Nobody that may ask."""
+
+    code = ErrorCode.UNAUTHENTICATED
 
 
 class InvalidField(OutriderError):

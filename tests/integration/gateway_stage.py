@@ -20,6 +20,7 @@ from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener
 from gateway.readiness import Readiness
 from gateway.tokenization import PromptTokenizer
+from outrider.api_keys import Access
 from outrider.grpc_status import abort
 from outrider.protocol.errors import OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
@@ -187,6 +188,7 @@ async def stage(
     max_deadline_s: float = 60.0,
     max_request_bytes: int = 64 * 1024,
     reflection_enabled: bool = True,
+    access: Access | None = None,
 ) -> AsyncIterator[Stage]:
     """Starts everything on free ports and ends it again."""
     draft_server, draft_port = await start_drafting(drafting)
@@ -196,9 +198,11 @@ async def stage(
         gate = Gate(Admission(max_running, max_queued), metrics)
         limits = GenerationLimits(default_max_new_tokens=64, max_deadline_s=max_deadline_s)
         generation = Generation(tokenizer, draft, gate, metrics, limits)
-        grpc_listener = GrpcListener(generation, reflection_enabled, max_request_bytes)
+        access = access or Access()
+        grpc_listener = GrpcListener(generation, access, reflection_enabled, max_request_bytes)
         readiness = Readiness(draft, grpc_listener.show_readiness)
-        http_listener = HttpListener(create_app(generation, readiness, metrics, max_request_bytes))
+        app = create_app(generation, readiness, metrics, max_request_bytes, access)
+        http_listener = HttpListener(app)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
         try:

@@ -18,16 +18,23 @@ class Service(generation_pb2_grpc.GenerationServiceServicer):
     def __init__(self) -> None:
         self.requests: list[generation_pb2.GenerateRequest] = []
         self.cancelled = threading.Event()
+        self.keys: list[str] = []
+
+    def _note(self, context: grpc.ServicerContext) -> None:
+        metadata = {key: str(value) for key, value in context.invocation_metadata()}
+        self.keys.append(metadata.get("authorization", ""))
 
     def GetModel(
         self, request: generation_pb2.GetModelRequest, context: grpc.ServicerContext
     ) -> generation_pb2.GetModelResponse:
+        self._note(context)
         return generation_pb2.GetModelResponse(has_chat_template=True)
 
     def Generate(
         self, request: generation_pb2.GenerateRequest, context: grpc.ServicerContext
     ) -> Iterator[generation_pb2.GenerateResponse]:
         self.requests.append(request)
+        self._note(context)
         context.add_callback(self.cancelled.set)
         if request.prompt == "refuse":
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "sampling.seed: too large")
@@ -64,6 +71,14 @@ def test_the_answer_goes_to_stdout_and_the_report_to_stderr(
     assert shown.out == "Hello\n"
     assert "3 (+ 4 of the prompt)" in shown.err
     assert service.requests[0].chat.messages[0].content == "hi"
+
+
+def test_a_key_goes_with_every_call() -> None:
+    service = Service()
+    with _serve(service) as address:
+        run_generate(address, GenerateOptions("hi", key="or-1"))
+        run_generate(address, GenerateOptions("hi"))
+    assert service.keys == ["Bearer or-1"] * 2 + [""] * 2
 
 
 def test_a_refusal_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

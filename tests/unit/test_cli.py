@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from outrider import cli
+from outrider.api_keys import KEY_PREFIX, digest_of, read_api_keys
 from outrider.generate import GenerateOptions
 
 
@@ -51,3 +52,15 @@ def test_a_failed_pull_is_one_line_and_status_1(
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"outrider: {tmp_path / 'gone.whl'} cannot be read: No such file or directory"
     )
+
+
+def test_a_key_is_shown_once_and_its_line_can_be_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main("keys", "alice", monkeypatch=monkeypatch) == 0
+    written = capsys.readouterr()
+    (kept,) = read_api_keys(written.out)
+    assert kept.name == "alice"
+    shown = [line for line in written.err.splitlines() if line.startswith(KEY_PREFIX)]
+    assert [digest_of(key) for key in shown] == [kept.digest]
+    assert _main("keys", "a:b", monkeypatch=monkeypatch) == 78

@@ -1,8 +1,12 @@
 """Settings of the gateway: defaults, ranges, and the name of what is wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from gateway.settings import GatewaySettings
+from outrider.api_keys import key_line, make_key
+from outrider.protocol.errors import Unauthenticated
 from outrider.settings import BadSettings, load_settings
 
 
@@ -58,3 +62,20 @@ def test_a_bad_value_names_its_setting(flag: str, value: str) -> None:
 def test_the_model_is_needed() -> None:
     with pytest.raises(BadSettings, match="--model"):
         load_settings(GatewaySettings, [], {})
+
+
+def test_beyond_this_machine_somebody_must_guard(tmp_path: Path) -> None:
+    line = key_line("alice", make_key())
+    (tmp_path / "keys").write_text(line + "\n")
+    settings = load("--http-host", "0.0.0.0", "--api-keys", str(tmp_path / "keys"))
+    assert settings.http_host == "0.0.0.0"
+    with pytest.raises(Unauthenticated):
+        settings.access().tenant_of("")
+    assert load("--grpc-host", "10.0.0.1", "--open-to-all", "true").access().tenant_of("") == ""
+
+
+def test_a_file_of_keys_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("alice:secret\n")
+    for name, words in (("keys", "line 1"), ("missing", "No such file")):
+        with pytest.raises(BadSettings, match=f"--api-keys .*{name}: .*{words}"):
+            load("--api-keys", str(tmp_path / name)).access()
