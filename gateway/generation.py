@@ -186,8 +186,7 @@ class Generation:
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         session_id = self._entropy(SESSION_ID_BYTES)
         journal = Journal(session_id, job, limits, model.vocab_size)
-        least = job.limits.min_new_tokens if job.limits else 0
-        text = TextStream(self._tokenizer.pieces, job.stop, least)
+        text = TextStream(self._tokenizer.pieces, job.stop, limits.min_new_tokens)
         record.placed(session_id, journal.epoch)
         responses = self._draft.draft(
             journal.placement(), _time_left(deadline), traceparent_of(record.span)

@@ -21,7 +21,7 @@ from gateway.http_errors import (
     error_response,
     http_error,
 )
-from gateway.http_messages import joined_choices, message_json
+from gateway.http_messages import collected_choices, message_json
 from gateway.openai_routes import add_openai_routes
 from gateway.readiness import Readiness
 from gateway.waiting import ClientGone, first_of, unless_gone
@@ -70,7 +70,7 @@ def create_app(
         if wants_events:
             first = await unless_gone(request, first_of(messages))
             return EventStream(_events(first, messages, body.logprobs))
-        wholes = await unless_gone(request, _collect(messages))
+        wholes = await unless_gone(request, collected_choices(messages))
         answers = [message_json(whole, body.logprobs) for whole in wholes]
         return JSONResponse(answers[0] if len(answers) == 1 else {"choices": answers})
 
@@ -138,11 +138,6 @@ def _add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, on_routing)
     app.add_exception_handler(ClientGone, on_gone)
     app.add_exception_handler(Exception, on_unknown)
-
-
-async def _collect(messages: Messages) -> list[generation_pb2.GenerateResponse]:
-    async with aclosing(messages):
-        return joined_choices([message async for message in messages])
 
 
 async def _events(

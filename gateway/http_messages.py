@@ -1,14 +1,12 @@
 """Answers as JSON: one message of a stream, or a whole answer made of all of them."""
 
 from collections.abc import Iterable
+from contextlib import aclosing
 from typing import Any
 
-from outrider.v1 import decoding_pb2, generation_pb2
-
-_FINISH_REASONS = {
-    decoding_pb2.FINISH_REASON_STOP: "stop",
-    decoding_pb2.FINISH_REASON_LENGTH: "length",
-}
+from gateway.choices import Messages
+from gateway.finish_reasons import FINISH_REASON_NAMES
+from outrider.v1 import generation_pb2
 
 
 def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> dict[str, Any]:
@@ -35,7 +33,7 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
     if message.request_id:
         fields["request_id"] = message.request_id
     if message.finish_reason:
-        fields["finish_reason"] = _FINISH_REASONS[message.finish_reason]
+        fields["finish_reason"] = FINISH_REASON_NAMES[message.finish_reason]
         fields["usage"] = {
             "prompt_tokens": message.usage.prompt_tokens,
             "completion_tokens": message.usage.completion_tokens,
@@ -47,6 +45,12 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
             for value in [getattr(report, field.name)]
         }
     return fields
+
+
+async def collected_choices(messages: Messages) -> list[generation_pb2.GenerateResponse]:
+    """As `joined_choices`, of a stream read to its end; closed also where the reader gives up."""
+    async with aclosing(messages):
+        return joined_choices([message async for message in messages])
 
 
 def joined_choices(

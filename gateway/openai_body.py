@@ -21,7 +21,6 @@ _FIELDS = {
     "limits.max_new_tokens": "max_tokens",
     "limits.min_new_tokens": "min_tokens",
     "sampling.grammar.json_schema": "response_format",
-    "token_ids.ids": "prompt",
     "token_ids": "prompt",
 }
 

@@ -4,13 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.finish_reasons import FINISH_REASON_NAMES
 from gateway.token_pieces import TokenPieces
 from outrider.v1 import decoding_pb2, generation_pb2
-
-_FINISH_REASONS = {
-    decoding_pb2.FINISH_REASON_STOP: "stop",
-    decoding_pb2.FINISH_REASON_LENGTH: "length",
-}
 
 Response = generation_pb2.GenerateResponse
 
@@ -60,7 +56,7 @@ class AnswerShape:
             choice["text"] = message.text
         if self.wants_log_probs:
             choice["logprobs"] = self._log_probs(message)
-        choice["finish_reason"] = _FINISH_REASONS.get(message.finish_reason)
+        choice["finish_reason"] = FINISH_REASON_NAMES.get(message.finish_reason)
         return self._chunk(choice)
 
     def usage_chunk(self, lasts: Sequence[Response]) -> dict[str, Any]:
@@ -85,7 +81,7 @@ class AnswerShape:
         else:
             choice["text"] = whole.text
         choice["logprobs"] = self._log_probs(whole) if self.wants_log_probs else None
-        choice["finish_reason"] = _FINISH_REASONS[whole.finish_reason]
+        choice["finish_reason"] = FINISH_REASON_NAMES[whole.finish_reason]
         return choice
 
     def _log_probs(self, message: Response) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT, EventStream
 from gateway.generation import Generation
 from gateway.http_errors import HttpError, error_event, error_response, http_error
-from gateway.http_messages import joined_choices
+from gateway.http_messages import collected_choices
 from gateway.json_body import read_json
 from gateway.openai_body import ChatBody, CompletionBody, openai_field
 from gateway.openai_messages import AnswerShape
@@ -87,13 +87,8 @@ async def _answer(
     if body.stream:
         first = await unless_gone(request, first_of(messages))
         return EventStream(_events(first, messages, shape, body.includes_usage))
-    wholes = await unless_gone(request, _collect(messages))
+    wholes = await unless_gone(request, collected_choices(messages))
     return JSONResponse(shape.whole(wholes))
-
-
-async def _collect(messages: Messages) -> list[generation_pb2.GenerateResponse]:
-    async with aclosing(messages):
-        return joined_choices([message async for message in messages])
 
 
 async def _events(

@@ -6,19 +6,15 @@ Never a prompt or an answer, and no error text, which may quote one. Time is an 
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
+from gateway.finish_reasons import FINISH_REASON_NAMES
 from gateway.requests import GenerationJob
 from outrider.telemetry import attributes
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import parent_context, tracer
-from outrider.v1 import decoding_pb2, generation_pb2
+from outrider.v1 import generation_pb2
 
 OUTCOME_OK = "ok"
 OUTCOME_CANCELLED = "cancelled"
-
-_FINISH_REASONS = {
-    decoding_pb2.FINISH_REASON_STOP: "stop",
-    decoding_pb2.FINISH_REASON_LENGTH: "length",
-}
 
 
 class RequestRecord:
@@ -69,7 +65,7 @@ class RequestRecord:
             self._last_token = now
             self._completion_count += len(message.token_ids)
         if message.finish_reason and self.span.is_recording():
-            reason = _FINISH_REASONS[message.finish_reason]
+            reason = FINISH_REASON_NAMES[message.finish_reason]
             self.span.set_attribute(attributes.FINISH_REASONS, (reason,))
             self.span.set_attribute(attributes.METHOD, message.speculation_report.method)
             self.span.set_attribute(attributes.ROUNDS, message.speculation_report.rounds)
