@@ -68,8 +68,6 @@ class Canary:
             token_ids=list(prompt),
             sampling=Sampling(),
             limits=DecodeLimits(max_new_tokens=MAX_NEW_TOKENS, ignore_eos=True),
-            wants_log_probs=False,
-            traceparent="",
         )
         drafting = Drafting(session, SPECULATION, self._method)
         async with aclosing(streams.run(worker, drafting)) as rounds:
@@ -78,12 +76,8 @@ class Canary:
         return drafting.totals
 
     def _judge(self, totals: Sequence[Totals]) -> None:
-        offered, accepted = [0, 0], [0, 0]
-        for one in totals:
-            for depth in range(len(one.offered_by_depth[:2])):
-                offered[depth] += one.offered_by_depth[depth]
-            for depth in range(len(one.accepted_by_depth[:2])):
-                accepted[depth] += one.accepted_by_depth[depth]
+        offered = _first_two([one.offered_by_depth for one in totals])
+        accepted = _first_two([one.accepted_by_depth for one in totals])
         if not offered[0]:
             raise UselessHead("the head proposed nothing at all; the lines above say why")
         first = accepted[0] / offered[0]
@@ -95,3 +89,8 @@ class Canary:
             "%.0f%% of %d",
             100 * first, offered[0], 100 * second, offered[1],
         )  # fmt: skip
+
+
+def _first_two(counts: Sequence[Sequence[int]]) -> tuple[int, int]:
+    """Sums of the counts at depths 1 and 2, where a stream got so deep."""
+    return sum(sum(one[:1]) for one in counts), sum(sum(one[1:2]) for one in counts)

@@ -70,6 +70,22 @@ def ids_request(
     )
 
 
+def seeded_requests(
+    prompts: Sequence[Sequence[int]], max_new_tokens: int, method: str
+) -> list[generation_pb2.GenerateRequest]:
+    """A request for each prompt, drawn at temperature 1 with a seed of its own."""
+    return [
+        ids_request(
+            ids,
+            max_new_tokens,
+            method,
+            ignore_eos=True,
+            sampling=decoding_pb2.Sampling(temperature=1.0, top_p=0.95, seed=place),
+        )
+        for place, ids in enumerate(prompts)
+    ]
+
+
 def ids_of(responses: Responses) -> list[int]:
     """All ids of a stream."""
     return [token_id for response in responses for token_id in response.token_ids]

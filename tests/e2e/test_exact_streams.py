@@ -3,7 +3,7 @@
 import pytest
 
 from outrider.v1 import decoding_pb2
-from tests.e2e.streams import Client, Responses, ids_of, ids_request
+from tests.e2e.streams import Client, Responses, ids_of, ids_request, seeded_requests
 from tests.e2e.tiny_model import SENTENCES, TinyModel
 
 LENGTH = 40
@@ -45,16 +45,7 @@ def test_seeded_ids_are_equal_across_methods_and_batches(
     runs = {}
     for method in METHODS:
         for concurrency in (1, 8):
-            requests = [
-                ids_request(
-                    ids,
-                    LENGTH,
-                    method,
-                    ignore_eos=True,
-                    sampling=decoding_pb2.Sampling(temperature=1.0, top_p=0.95, seed=place),
-                )
-                for place, ids in enumerate(prompts)
-            ]
+            requests = seeded_requests(prompts, LENGTH, method)
             streams = client.generate_together(requests, concurrency)
             runs[method, concurrency] = [ids_of(responses) for responses in streams]
             assert (accepted(streams) > 0) == (method == "ngram")

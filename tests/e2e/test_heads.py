@@ -13,9 +13,8 @@ from outrider.modeling.heads.checkpoints.head_format import HeadNotes
 from outrider.modeling.heads.checkpoints.write import write_head
 from outrider.modeling.heads.head_config import HeadKind
 from outrider.training.initial_head import head_config, initial_head
-from outrider.v1 import decoding_pb2
 from tests.e2e.conftest import TINY_ENVIRONMENT
-from tests.e2e.streams import Client, ids_of, ids_request
+from tests.e2e.streams import Client, ids_of, ids_request, seeded_requests
 from tests.e2e.tiny_model import SENTENCES, TinyModel
 
 LENGTH = 40
@@ -85,16 +84,7 @@ def test_seeded_ids_do_not_depend_on_the_method(
 ) -> None:
     runs = {}
     for method in (*METHODS, "none"):
-        requests = [
-            ids_request(
-                ids,
-                LENGTH,
-                method,
-                ignore_eos=True,
-                sampling=decoding_pb2.Sampling(temperature=1.0, top_p=0.95, seed=place),
-            )
-            for place, ids in enumerate(prompts)
-        ]
+        requests = seeded_requests(prompts, LENGTH, method)
         streams = head_client.generate_together(requests, 8)
         runs[method] = [ids_of(responses) for responses in streams]
     assert runs["eagle3"] == runs["hybrid"] == runs["none"]

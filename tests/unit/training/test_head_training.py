@@ -19,6 +19,15 @@ from tests.unit.training.tiny_heads import (
 SCALES = torch.tensor([1.0, 0.8, 0.64, 0.512]) / 7
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Sums over several threads are rounded in another order, by more than is forgiven here."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def draft_chain(head, token_ids, features, start):
     """Logits and feedback of each guess of one chain, as a draft worker would make them.
 
