@@ -5,14 +5,15 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from gateway.admission import Admission
 from gateway.draft_client import DraftClient
+from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener, PortTaken
+from gateway.placing import Placing
 from gateway.readiness import Readiness
 from gateway.settings import GatewaySettings
 from gateway.tokenization import BadModelFolder, PromptTokenizer
@@ -54,21 +55,31 @@ async def serve(
     stopping = stop_event(environ)
     access = settings.access()
     metrics = GatewayMetrics()
-    async with DraftClient(settings.draft_address, tokenizer, settings.model_name) as draft:
+
+    def open_client(address: str) -> DraftClient:
+        return DraftClient(address, tokenizer, settings.worker_timeout_s, settings.model_name)
+
+    async with DraftWorkers(settings.draft_sources, open_client, metrics) as workers:
+        placing = Placing(workers, metrics, settings.failover_timeout_s)
         admission = Admission(settings.max_running_requests, settings.max_queued_requests)
         limits = GenerationLimits(settings.default_max_new_tokens, settings.max_deadline_s)
-        generation = Generation(tokenizer, draft, Gate(admission, metrics), metrics, limits)
+        gate = Gate(admission, metrics)
+        generation = Generation(tokenizer, workers, placing, gate, metrics, limits)
         grpc_listener = GrpcListener(
             generation, access, settings.reflection, settings.max_request_bytes
         )
-        readiness = Readiness(draft, grpc_listener.show_readiness)
+        readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, settings.max_request_bytes, access)
         http_listener = HttpListener(app)
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)
-        watch = asyncio.create_task(readiness.watch(), name="readiness")
-        # Without it nobody would know whether requests can be served: better to be started anew.
-        watch.add_done_callback(lambda _: stopping.set())
+        watches = [
+            asyncio.create_task(readiness.watch(), name="readiness"),
+            asyncio.create_task(workers.watch(), name="draft-workers"),
+        ]
+        for watch in watches:
+            # Without it nobody would know whether requests can be served: better started anew.
+            watch.add_done_callback(lambda _: stopping.set())
         _logger.info(
             "ready: gRPC on %s:%d, HTTP on %s:%d",
             settings.grpc_host,
@@ -78,14 +89,14 @@ async def serve(
         )
         await stopping.wait()
         _logger.info("draining for up to %g s", settings.drain_timeout_s)
-        watch.cancel()
         await readiness.drain()
         await asyncio.gather(
             grpc_listener.stop(settings.drain_timeout_s),
             http_listener.stop(settings.drain_timeout_s),
         )
-        with suppress(asyncio.CancelledError):
-            await watch
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
     _logger.info("stopped")
 
 

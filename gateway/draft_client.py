@@ -1,10 +1,11 @@
-"""The client of a draft worker: opens streams, and knows what is served there.
+"""The client of one draft worker: runs streams there, and asks what it serves.
 
-Shell: owns the channel. Every failure leaves as a typed error.
+Shell: owns the channel. Every failure leaves as a typed error; where streams go is decided in
+`worker_table.py`.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
-from typing import Self
 
 import grpc
 
@@ -15,7 +16,6 @@ from outrider.protocol.errors import DeadlineExceeded, OutriderError, WorkerUnav
 from outrider.v1 import drafting_pb2, drafting_pb2_grpc
 
 MAX_MESSAGE_BYTES = 16 * 2**20
-DESCRIBE_TIMEOUT_S = 1.0
 
 _CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
@@ -29,6 +29,12 @@ _CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
+_Call = grpc.aio.UnaryStreamCall[drafting_pb2.DraftRequest, drafting_pb2.DraftResponse]
+
+
+class WorkerSilent(WorkerUnavailable):
+    """A worker takes connections and says nothing: it hangs, and its streams with it."""
+
 
 class DraftClient:
     """One draft worker, as the gateway sees it. Close it with `close`.
@@ -36,59 +42,54 @@ class DraftClient:
     Args:
         address: host:port of the worker.
         tokenizer: Must fit the worker's target.
+        answer_timeout_s: Silence after which a question counts as unanswered, seconds.
         model_name: Shown to clients instead of the worker's name for it, where not empty.
     """
 
-    def __init__(self, address: str, tokenizer: PromptTokenizer, model_name: str = "") -> None:
+    def __init__(
+        self,
+        address: str,
+        tokenizer: PromptTokenizer,
+        answer_timeout_s: float,
+        model_name: str = "",
+    ) -> None:
         self._address = address
         self._tokenizer = tokenizer
+        self._answer_timeout_s = answer_timeout_s
         self._model_name = model_name
+        self._calls: set[_Call] = set()
         self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
         self._stub: drafting_pb2_grpc.DraftingServiceAsyncStub = (
             drafting_pb2_grpc.DraftingServiceStub(self._channel)
         )
-        self._model: ServedModel | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
+    async def close(self, grace_s: float | None = None) -> None:
+        """Frees the connection.
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        Args:
+            grace_s: Time that running streams get to end, seconds; None: they are cut off.
+        """
+        await self._channel.close(grace_s)
 
-    async def close(self) -> None:
-        """Ends all calls and frees the connection."""
-        await self._channel.close()
-
-    async def model(self) -> ServedModel:
-        """What is served, as last heard; asks where nothing is known.
+    async def describe(self) -> ServedModel:
+        """Asks the worker what it serves.
 
         Raises:
-            WorkerUnavailable: The worker, or the verify worker behind it, does not answer.
-            Mismatch: The worker serves another model than the gateway's folder holds.
+            WorkerSilent: It does not answer in time.
+            WorkerUnavailable: It, or the verify worker behind it, is not there.
+            Mismatch: It serves another model than the gateway's folder holds.
         """
-        return self._model or await self.ask_model()
-
-    async def ask_model(self) -> ServedModel:
-        """Asks the worker what it serves, and remembers it for `model`.
-
-        Raises:
-            WorkerUnavailable: As for `model`.
-            Mismatch: As for `model`.
-        """
-        try:
-            self._model = await self._ask_model()
-        except OutriderError:
-            self._model = None
-            raise
-        return self._model
-
-    async def _ask_model(self) -> ServedModel:
         try:
             worker = await self._stub.GetWorker(
-                drafting_pb2.GetWorkerRequest(), timeout=DESCRIBE_TIMEOUT_S
+                drafting_pb2.GetWorkerRequest(), timeout=self._answer_timeout_s
             )
         except grpc.aio.AioRpcError as error:
-            raise self._unavailable(error) from None
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise WorkerSilent(
+                    f"the draft worker at {self._address} did not answer in "
+                    f"{self._answer_timeout_s:g} s"
+                ) from None
+            raise self._translate(error) from None
         model = ServedModel.from_worker(worker, self._model_name)
         model.check_tokenizer(
             self._tokenizer.token_id_end,
@@ -111,30 +112,39 @@ class DraftClient:
             What each round committed.
 
         Raises:
-            OutriderError: As the worker ended the call.
+            OutriderError: As the worker ended the call; `WorkerUnavailable` where it did so for
+                reasons of its own, and the stream may go on elsewhere.
         """
         metadata = (("traceparent", traceparent),) if traceparent else ()
         call = self._stub.Draft(request, timeout=timeout_s, metadata=metadata)
+        self._calls.add(call)
         try:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                self._model = None
             raise self._translate(error) from None
+        except asyncio.CancelledError:
+            if call in self._calls:
+                raise
+            raise WorkerSilent(f"the draft worker at {self._address} hangs") from None
         finally:
+            self._calls.discard(call)
             call.cancel()
 
-    def _unavailable(self, error: grpc.aio.AioRpcError) -> OutriderError:
-        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return WorkerUnavailable(
-                f"the draft worker at {self._address} did not answer in {DESCRIBE_TIMEOUT_S:g} s"
-            )
-        return self._translate(error)
+    def abandon(self) -> None:
+        """Ends all streams here with `WorkerSilent`; the worker frees them when it wakes up."""
+        calls, self._calls = self._calls, set()
+        for call in calls:
+            call.cancel()
 
     def _translate(self, error: grpc.aio.AioRpcError) -> OutriderError:
-        if error.code() is grpc.StatusCode.UNAVAILABLE and not is_from_server(error):
-            return WorkerUnavailable(f"no draft worker answers at {self._address}")
-        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and not is_from_server(error):
-            return DeadlineExceeded("the deadline passed before the answer was complete")
+        match error.code():
+            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.INTERNAL if not is_from_server(
+                error
+            ):
+                return WorkerUnavailable(f"no draft worker answers at {self._address}")
+            case grpc.StatusCode.DEADLINE_EXCEEDED if not is_from_server(error):
+                return DeadlineExceeded("the deadline passed before the answer was complete")
+            case grpc.StatusCode.CANCELLED:  # a server that stops cancels what runs too long
+                return WorkerUnavailable(f"the draft worker at {self._address} is shutting down")
         return error_from_status(error)

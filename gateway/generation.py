@@ -13,9 +13,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from gateway.choices import Messages, interleave
-from gateway.draft_client import DraftClient
+from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.journal import SESSION_ID_BYTES, CommittedRound, Journal
+from gateway.placing import Placing
 from gateway.request_record import OUTCOME_CANCELLED, OUTCOME_OK, RequestRecord
 from gateway.requests import GenerationJob, read_request
 from gateway.served_model import ServedModel
@@ -27,7 +28,6 @@ from outrider.protocol.errors import (
     DeadlineExceeded,
     InternalFailure,
     OutriderError,
-    WorkerUnavailable,
 )
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import traceparent as traceparent_of
@@ -56,7 +56,8 @@ class Generation:
 
     Args:
         tokenizer: The target's.
-        draft: Where streams are placed.
+        workers: Say what is served.
+        placing: Places streams on them.
         gate: Bounds what runs and waits.
         metrics: Counts requests.
         limits: Defaults and caps.
@@ -66,14 +67,16 @@ class Generation:
     def __init__(
         self,
         tokenizer: PromptTokenizer,
-        draft: DraftClient,
+        workers: DraftWorkers,
+        placing: Placing,
         gate: Gate,
         metrics: GatewayMetrics,
         limits: GenerationLimits,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._tokenizer = tokenizer
-        self._draft = draft
+        self._workers = workers
+        self._placing = placing
         self._gate = gate
         self._metrics = metrics
         self._limits = limits
@@ -90,7 +93,7 @@ class Generation:
         Raises:
             OutriderError: No worker answers, or it does not fit.
         """
-        return (await self._draft.model()).to_proto(self._tokenizer.has_chat_template)
+        return (await self._workers.model()).to_proto(self._tokenizer.has_chat_template)
 
     async def generate(
         self,
@@ -142,7 +145,7 @@ class Generation:
         tenant: str,
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         _time_left(deadline)
-        model = await self._draft.model()
+        model = await self._workers.model()
         job = (await self._read(request, model)).of_tenant(tenant)
         record.read(job, model.name)
         limits = job.limits
@@ -187,16 +190,16 @@ class Generation:
         session_id = self._entropy(SESSION_ID_BYTES)
         journal = Journal(session_id, job, limits, model.vocab_size)
         text = TextStream(self._tokenizer.pieces, job.stop, limits.min_new_tokens)
-        record.placed(session_id, journal.epoch)
-        responses = self._draft.draft(
-            journal.placement(), _time_left(deadline), traceparent_of(record.span)
+        rounds = self._placing.rounds(
+            journal,
+            model.target_fingerprint,
+            deadline,
+            traceparent_of(record.span),
+            lambda epoch: record.placed(session_id, epoch),
         )
         completion_count = 0
-        async with aclosing(responses):
-            async for response in responses:
-                committed = journal.append(response)
-                if committed is None:
-                    continue
+        async with aclosing(rounds):
+            async for committed in rounds:
                 delta = text.add(
                     committed.token_ids,
                     committed.log_probs,
@@ -212,7 +215,6 @@ class Generation:
                 _finish(message, job, delta, committed, completion_count)
                 yield message
                 return
-        raise WorkerUnavailable("the draft worker ended the stream before its end")
 
 
 def _time_left(deadline: float) -> float:

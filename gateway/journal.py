@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.requests import GenerationJob
+from gateway.speculation_reports import joined
+from gateway.worker_table import Wish
+from outrider.protocol.affinity import affinity_key
 from outrider.protocol.decoding import DecodeLimits, FinishReason
 from outrider.protocol.errors import InternalFailure
 from outrider.v1 import decoding_pb2, drafting_pb2
@@ -25,7 +28,7 @@ class CommittedRound:
         top_log_probs: The same.
         accepted_count: Of token_ids, how many were accepted from the tree.
         finish_reason: Why the stream ends here; None: it goes on.
-        report: What speculation did so far.
+        report: What speculation did so far, over all placements.
     """
 
     token_ids: tuple[int, ...]
@@ -57,6 +60,8 @@ class Journal:
         self._vocab_size = vocab_size
         self._epoch = 0
         self._committed: list[int] = []
+        self._earlier = decoding_pb2.SpeculationReport()  # of the placements before this one
+        self._report = decoding_pb2.SpeculationReport()
 
     @property
     def epoch(self) -> int:
@@ -68,8 +73,24 @@ class Journal:
         """All tokens of the answer so far."""
         return tuple(self._committed)
 
-    def placement(self) -> drafting_pb2.DraftRequest:
-        """The request that opens the current epoch on a worker."""
+    def wish(self, target_fingerprint: str) -> Wish:
+        """What its worker must have.
+
+        Args:
+            target_fingerprint: Of the target that it began with.
+        """
+        job = self._job
+        key = affinity_key(job.prompt_token_ids, job.cache_salt)
+        return Wish(key, job.speculation.method, target_fingerprint)
+
+    def placement(self, method: str) -> drafting_pb2.DraftRequest:
+        """The request that opens the current epoch on a worker.
+
+        Args:
+            method: Draft method there; "": the worker's own choice.
+        """
+        speculation = self._job.speculation.to_proto()
+        speculation.method = method
         return drafting_pb2.DraftRequest(
             session_id=self._session_id,
             epoch=self._epoch,
@@ -77,7 +98,7 @@ class Journal:
             committed_token_ids=self._committed,
             sampling=self._job.sampling.to_proto(),
             limits=self._limits.to_proto(),
-            speculation=self._job.speculation.to_proto(),
+            speculation=speculation,
             logprobs=self._job.logprobs,
             top_logprobs=self._job.top_logprobs,
             cache_salt=self._job.cache_salt,
@@ -86,6 +107,7 @@ class Journal:
     def begin_epoch(self) -> None:
         """Moves to the next placement; answers of the earlier one are of no use any more."""
         self._epoch += 1
+        self._earlier = self._report
 
     def append(self, response: drafting_pb2.DraftResponse) -> CommittedRound | None:
         """Takes a worker's message.
@@ -117,13 +139,14 @@ class Journal:
         if len(self._committed) + len(new) > self._limits.max_new_tokens:
             raise InternalFailure("the draft worker sent more tokens than were asked for")
         self._committed += new
+        self._report = joined(self._earlier, response.report)
         return CommittedRound(
             token_ids=new,
             log_probs=tuple(response.log_probs[known_count:]),
             top_log_probs=tuple(response.top_log_probs[known_count:]),
             accepted_count=max(response.accepted_count - known_count, 0),
             finish_reason=finish_reason,
-            report=response.report,
+            report=self._report,
         )
 
     def _check_form(self, response: drafting_pb2.DraftResponse) -> None:

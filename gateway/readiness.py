@@ -1,17 +1,13 @@
-"""Whether the gateway can serve now, asked anew every second; the truth behind all health answers.
+"""Whether the gateway can serve now; the truth behind all health answers.
 
-Shell: owns the clock of the question. A request can be served when a draft worker with a verify
-worker behind it answers, and its target fits the gateway's tokenizer.
+Shell. A request can be served when a draft worker with a verify worker behind it answers, and its
+target fits the gateway's tokenizer.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from gateway.draft_client import DraftClient
-from outrider.protocol.errors import OutriderError
-
-INTERVAL_S = 1.0
+from gateway.draft_workers import DraftWorkers
 
 _logger = logging.getLogger(__name__)
 
@@ -20,12 +16,12 @@ class Readiness:
     """The last answer.
 
     Args:
-        draft: The worker to ask.
+        workers: Whose answers count.
         on_change: Told with every new answer: the reason not to serve, or "".
     """
 
-    def __init__(self, draft: DraftClient, on_change: Callable[[str], Awaitable[None]]) -> None:
-        self._draft = draft
+    def __init__(self, workers: DraftWorkers, on_change: Callable[[str], Awaitable[None]]) -> None:
+        self._workers = workers
         self._on_change = on_change
         self._reason = "starting"
         self._is_draining = False
@@ -36,22 +32,15 @@ class Readiness:
         return self._reason
 
     async def watch(self) -> None:
-        """Asks until cancelled."""
+        """Follows the workers until cancelled."""
         while True:
-            await self.ask()
-            await asyncio.sleep(INTERVAL_S)
+            await self._workers.changed()
+            await self._set(self._workers.problem)
 
     async def ask(self) -> None:
-        """Asks once."""
-        try:
-            await self._draft.ask_model()
-        except OutriderError as error:
-            await self._set(error.message)
-        except Exception as error:
-            _logger.exception("the question for readiness failed")
-            await self._set(f"internal error: {type(error).__name__}")
-        else:
-            await self._set("")
+        """Asks all workers once."""
+        await self._workers.ask()
+        await self._set(self._workers.problem)
 
     async def drain(self) -> None:
         """From now on for ever: not serving."""

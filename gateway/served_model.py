@@ -21,6 +21,8 @@ class ServedModel:
         max_nodes: Most nodes of a tree, the root included.
         max_depth: Most drafted tokens on one path.
         tokenizer_fingerprint: Of the target's tokenizer, or "" where the worker does not know it.
+        target_fingerprint: Of the target's weights; two workers with the same one give the same
+            text.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ServedModel:
     max_nodes: int
     max_depth: int
     tokenizer_fingerprint: str = ""
+    target_fingerprint: str = ""
 
     @classmethod
     def from_worker(cls, worker: drafting_pb2.GetWorkerResponse, name: str = "") -> Self:
@@ -51,6 +54,7 @@ class ServedModel:
             max_nodes=worker.max_nodes,
             max_depth=worker.max_depth,
             tokenizer_fingerprint=worker.tokenizer_fingerprint,
+            target_fingerprint=worker.target_fingerprint,
         )
 
     def check_tokenizer(

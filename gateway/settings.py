@@ -1,18 +1,14 @@
 """Settings of the gateway: where it listens, what it asks, and how much it takes on."""
 
-import re
 from pathlib import Path
 from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from gateway.discovery import MAX_PORT, WorkerSource, parse_sources
 from outrider.api_keys import Access, read_api_keys
 from outrider.settings import LOOPBACK_HOSTS, BadSettings, Settings
 from outrider.telemetry.logging import check_level
-
-MAX_PORT = 65_535
-
-_ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
 class GatewaySettings(Settings):
@@ -25,7 +21,21 @@ class GatewaySettings(Settings):
         description="folder with the target's tokenizer.json, config.json and chat template"
     )
     model_name: str = Field("", description="name shown to clients; empty: the draft worker's")
-    draft_address: str = Field("127.0.0.1:50052", description="host:port of the draft worker")
+    draft_addresses: str = Field(
+        "127.0.0.1:50052",
+        description="draft workers: host:port, or dns:host:port for every address behind a name; "
+        "several with commas",
+    )
+    worker_timeout_s: float = Field(
+        1.0, gt=0, le=60, description="silence after which a draft worker counts as lost, seconds"
+    )
+    failover_timeout_s: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        description="longest time that a stream waits for another draft worker, seconds; 0: the "
+        "loss of its worker ends it",
+    )
     grpc_host: str = Field("127.0.0.1", description="address of the gRPC listener")
     grpc_port: int = Field(50051, ge=1, le=MAX_PORT, description="port of the gRPC listener")
     http_host: str = Field("127.0.0.1", description="address of the HTTP listener")
@@ -57,13 +67,11 @@ class GatewaySettings(Settings):
     )
     log_level: str = Field("info", description="debug, info, warning or error")
 
-    @field_validator("draft_address")
+    @field_validator("draft_addresses")
     @classmethod
-    def _check_address(cls, address: str) -> str:
-        match = _ADDRESS.fullmatch(address)
-        if match is None or not 1 <= int(match[1]) <= MAX_PORT:
-            raise ValueError(f"must be host:port with a port from 1 to {MAX_PORT}")
-        return address
+    def _check_addresses(cls, addresses: str) -> str:
+        parse_sources(addresses)
+        return addresses
 
     @field_validator("log_level")
     @classmethod
@@ -80,6 +88,11 @@ class GatewaySettings(Settings):
                         "--open-to-all where something else guards it"
                     )
         return self
+
+    @property
+    def draft_sources(self) -> list[WorkerSource]:
+        """Where draft workers are, at least one entry."""
+        return parse_sources(self.draft_addresses)
 
     def access(self) -> Access:
         """Who may ask.

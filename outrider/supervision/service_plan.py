@@ -82,7 +82,7 @@ def plan_services(
         draft_flags |= {"--head": str(options.head), "--target": str(options.model)}
     gateway_flags = {
         "--model": str(options.model),
-        "--draft-address": f"{_bracketed(draft_host)}:{draft_port}",
+        "--draft-addresses": f"{_bracketed(draft_host)}:{draft_port}",
         "--grpc-port": str(options.grpc_port),
         "--http-port": str(options.http_port),
     }

@@ -40,6 +40,16 @@ class GatewayMetrics:
             "Requests that are being generated.",
             registry=self.registry,
         )
+        self.draft_workers = Gauge(
+            "outrider_draft_workers",
+            "Draft workers that answer.",
+            registry=self.registry,
+        )
+        self.failovers = Counter(
+            "outrider_failovers_total",
+            "Times that a stream lost its draft worker and was placed anew.",
+            registry=self.registry,
+        )
         self.requests = Counter(
             "outrider_requests_total",
             "Requests that ended, by how they did.",

@@ -51,7 +51,7 @@ def test_three_commands_make_a_service_even_if_the_gateway_comes_first(
                 tmp_path / "gateway.log",
                 "gateway",
                 model=tiny_model.folder,
-                draft_address=f"127.0.0.1:{draft_port}",
+                draft_addresses=f"127.0.0.1:{draft_port}",
                 grpc_port=grpc_port,
                 http_port=http_port,
             )

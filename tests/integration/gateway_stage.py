@@ -13,11 +13,14 @@ import pytest
 from google.rpc import status_pb2
 
 from gateway.admission import Admission
+from gateway.discovery import parse_sources
 from gateway.draft_client import DraftClient
+from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener
+from gateway.placing import Placing
 from gateway.readiness import Readiness
 from gateway.tokenization import PromptTokenizer
 from outrider.api_keys import Access
@@ -34,6 +37,7 @@ from outrider.v1 import (
 from tests.unit.gateway.tiny_tokenizer import EOS_ID, ids_of, tiny_prompt_tokenizer
 
 HOST = "127.0.0.1"
+ANSWER_TIMEOUT_S = 1.0
 PATIENCE_S = 5.0  # only ever waited for by a test that fails
 
 
@@ -50,6 +54,7 @@ class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
         skip: Added to each index, to play a faulty worker.
         worker: Its description.
         not_ready: Raised by GetWorker.
+        is_hung: True: GetWorker takes questions and never answers.
     """
 
     answer: Sequence[int] = ()
@@ -70,6 +75,7 @@ class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
         )
     )
     not_ready: OutriderError | None = None
+    is_hung: bool = False
 
     def __post_init__(self) -> None:
         self.requests: list[drafting_pb2.DraftRequest] = []
@@ -130,6 +136,8 @@ class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
     async def GetWorker(
         self, request: drafting_pb2.GetWorkerRequest, context: Any
     ) -> drafting_pb2.GetWorkerResponse:
+        if self.is_hung:
+            await asyncio.Event().wait()
         if self.not_ready is not None:
             await abort(context, self.not_ready)
         return self.worker
@@ -158,6 +166,7 @@ class Stage:
     grpc_port: int
     http_port: int
     draft_server: grpc.aio.Server
+    workers: DraftWorkers
 
     @property
     def stub(self) -> "generation_pb2_grpc.GenerationServiceAsyncStub":
@@ -169,11 +178,11 @@ class Stage:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-async def start_drafting(drafting: ScriptedDrafting) -> tuple[grpc.aio.Server, int]:
-    """Serves a scripted worker."""
+async def start_drafting(drafting: ScriptedDrafting, port: int = 0) -> tuple[grpc.aio.Server, int]:
+    """Serves a scripted worker; on a free port where none is named."""
     server = grpc.aio.server()
     drafting_pb2_grpc.add_DraftingServiceServicer_to_server(drafting, server)
-    port = server.add_insecure_port(f"{HOST}:0")
+    port = server.add_insecure_port(f"{HOST}:{port}")
     await server.start()
     return server, port
 
@@ -189,18 +198,28 @@ async def stage(
     max_request_bytes: int = 64 * 1024,
     reflection_enabled: bool = True,
     access: Access | None = None,
+    failover_timeout_s: float = 0.0,
+    answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    others: Sequence[ScriptedDrafting] = (),
 ) -> AsyncIterator[Stage]:
     """Starts everything on free ports and ends it again."""
-    draft_server, draft_port = await start_drafting(drafting)
+    served = [await start_drafting(one) for one in (drafting, *others)]
+    draft_server = served[0][0]
     tokenizer = tokenizer or tiny_prompt_tokenizer()
     metrics = GatewayMetrics()
-    async with DraftClient(f"{HOST}:{draft_port}", tokenizer) as draft:
+    sources = parse_sources(",".join(f"{HOST}:{port}" for _, port in served))
+
+    def open_client(address: str) -> DraftClient:
+        return DraftClient(address, tokenizer, answer_timeout_s)
+
+    async with DraftWorkers(sources, open_client, metrics) as workers:
+        placing = Placing(workers, metrics, failover_timeout_s)
         gate = Gate(Admission(max_running, max_queued), metrics)
         limits = GenerationLimits(default_max_new_tokens=64, max_deadline_s=max_deadline_s)
-        generation = Generation(tokenizer, draft, gate, metrics, limits)
+        generation = Generation(tokenizer, workers, placing, gate, metrics, limits)
         access = access or Access()
         grpc_listener = GrpcListener(generation, access, reflection_enabled, max_request_bytes)
-        readiness = Readiness(draft, grpc_listener.show_readiness)
+        readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, max_request_bytes, access)
         http_listener = HttpListener(app)
         grpc_port = await grpc_listener.start(HOST, 0)
@@ -222,11 +241,13 @@ async def stage(
                     grpc_port,
                     http_port,
                     draft_server,
+                    workers,
                 )
         finally:
             await http_listener.stop(0)
             await grpc_listener.stop(0)
-            await draft_server.stop(0)
+            for server, _ in served:
+                await server.stop(0)
 
 
 def script(text: str, block_size: int = 1, **options: Any) -> ScriptedDrafting:

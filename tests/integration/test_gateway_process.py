@@ -88,7 +88,7 @@ async def running(
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway"),
         *("--model", str(model)),
-        *("--draft-address", f"{HOST}:{draft_port}"),
+        *("--draft-addresses", f"{HOST}:{draft_port}"),
         *("--grpc-port", str(grpc_port), "--http-port", str(http_port)),
         *flags,
         env=environment(**variables),

@@ -35,7 +35,7 @@ def response(
 
 
 def test_the_first_placement_has_everything_and_no_committed_tokens() -> None:
-    placement = journal().placement()
+    placement = journal().placement("ngram")
     assert placement.session_id == SESSION_ID
     assert placement.epoch == 0
     assert list(placement.prompt_token_ids) == [5, 6]
@@ -45,13 +45,38 @@ def test_the_first_placement_has_everything_and_no_committed_tokens() -> None:
     assert placement.speculation.method == "ngram"
 
 
+def test_a_worker_may_be_given_another_method() -> None:
+    assert journal().placement("none").speculation.method == "none"
+
+
+def test_reports_of_all_placements_are_one() -> None:
+    stream = journal()
+    first = response(0, [10])
+    first.report.rounds = 1
+    stream.append(first)
+    stream.begin_epoch()
+    second = response(1, [11])
+    for rounds in (1, 2):
+        second.report.rounds = rounds
+        second.index = rounds
+        committed = stream.append(second)
+        assert committed is not None
+        assert committed.report.rounds == 1 + rounds
+
+
+def test_streams_with_the_same_beginning_wish_for_the_same_worker() -> None:
+    wish = journal().wish("t")
+    assert (wish.method, wish.target_fingerprint) == ("ngram", "t")
+    assert wish == journal(logprobs=True).wish("t")
+
+
 def test_a_later_placement_continues_after_the_committed_tokens() -> None:
     stream = journal()
-    before = stream.placement()
+    before = stream.placement("ngram")
     stream.append(response(0, [10, 11]))
     stream.append(response(2, [12]))
     stream.begin_epoch()
-    after = stream.placement()
+    after = stream.placement("ngram")
     assert (after.epoch, list(after.committed_token_ids)) == (1, [10, 11, 12])
     after.epoch = 0
     del after.committed_token_ids[:]

@@ -19,7 +19,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     settings = load()
     assert (settings.grpc_host, settings.grpc_port) == ("127.0.0.1", 50051)
     assert (settings.http_host, settings.http_port) == ("127.0.0.1", 8080)
-    assert settings.draft_address == "127.0.0.1:50052"
+    assert settings.draft_addresses == "127.0.0.1:50052"
     assert settings.reflection
     assert settings.max_request_bytes == 4 * 1024 * 1024
     assert settings.max_deadline_s == 600
@@ -32,7 +32,7 @@ def test_flags_and_environment_are_read() -> None:
 
 @pytest.mark.parametrize("address", ["localhost:1", "[::1]:50052", "draft-0.draft.svc:50052"])
 def test_a_draft_worker_may_be_anywhere(address: str) -> None:
-    assert load("--draft-address", address).draft_address == address
+    assert load("--draft-addresses", address).draft_addresses == address
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_a_draft_worker_may_be_anywhere(address: str) -> None:
         ("--http-host", "10.0.0.1"),
         ("--grpc-port", "0"),
         ("--http-port", "70000"),
-        ("--draft-address", "127.0.0.1"),
-        ("--draft-address", "host:0"),
-        ("--draft-address", "host:99999"),
+        ("--draft-addresses", "127.0.0.1"),
+        ("--draft-addresses", "host:0"),
+        ("--draft-addresses", "host:99999"),
         ("--max-running-requests", "0"),
         ("--max-queued-requests", "-1"),
         ("--default-max-new-tokens", "0"),

@@ -38,7 +38,7 @@ def test_the_three_agree_on_the_model_and_on_each_other() -> None:
     assert _flags() == {
         "gateway": {
             "--model": "/models/m",
-            "--draft-address": "127.0.0.1:50052",
+            "--draft-addresses": "127.0.0.1:50052",
             "--grpc-port": "50051",
             "--http-port": "8080",
         },
@@ -74,7 +74,7 @@ def test_ports_of_the_environment_are_kept() -> None:
         }
     )
     assert flags["draft"]["--grpc-port"] == "7001"
-    assert flags["gateway"]["--draft-address"] == "[::1]:7001"
+    assert flags["gateway"]["--draft-addresses"] == "[::1]:7001"
     assert "--metrics-port" not in flags["draft"]
     assert "--metrics-port" not in flags["verify"]
 

@@ -28,6 +28,8 @@ def test_the_gateway_exports_exactly_these_series() -> None:
     assert _sample_names(metrics.registry) == {
         "outrider_queued_requests",
         "outrider_running_requests",
+        "outrider_draft_workers",
+        "outrider_failovers_total",
         "outrider_requests_total",
         *_histogram("gen_ai_server_time_to_first_token_seconds"),
         *_histogram("gen_ai_server_time_per_output_token_seconds"),
