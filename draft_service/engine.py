@@ -23,6 +23,7 @@ from draft_service.fleet import Outbox, VerifyFleet
 from draft_service.stream_features import StreamFeatures
 from draft_service.verify_link import VerifyLink
 from outrider.protocol import messages as m
+from outrider.protocol.affinity import PREFIX_TOKENS, affinity_key
 from outrider.protocol.errors import (
     InternalFailure,
     InvalidField,
@@ -96,7 +97,7 @@ class DraftEngine:
 
     def add(self, drafting: Drafting) -> None:
         """Takes a stream; one that cannot be placed fails at once."""
-        link = self.fleet.choose(self._session_counts())
+        link = self._choose_link(drafting)
         if link is None:
             self._tell_failure(drafting, WorkerUnavailable(self.fleet.problem()))
             return
@@ -127,6 +128,11 @@ class DraftEngine:
                 self._take(link, message, now)
             case m.Fault() if message.session_id:
                 self._refused(link, message, now)
+
+    def cut(self, link: int, now: float) -> None:
+        """The connection to a verify worker broke: nobody waits for its silence."""
+        if self.fleet.cut(link):
+            self._evict(link, now)
 
     def tick(self, now: float) -> None:
         """Does what time asks for."""
@@ -249,7 +255,7 @@ class DraftEngine:
                 drafting.link, drafting.homeless_since = None, now
 
     def _place_again(self, drafting: Drafting, now: float) -> None:
-        link = self.fleet.choose(self._session_counts())
+        link = self._choose_link(drafting)
         if link is not None:
             drafting.link = link
             self.outbox.append((link, drafting.session.reopen(self._features.expect(drafting))))
@@ -269,8 +275,11 @@ class DraftEngine:
     def _tell_failure(self, drafting: Drafting, error: OutriderError) -> None:
         self.events.append(Failed(drafting.session_id, error))
 
-    def _session_counts(self) -> Counter[int | None]:
-        return Counter(drafting.link for drafting in self._draftings.values())
+    def _choose_link(self, drafting: Drafting) -> int | None:
+        session = drafting.session
+        prompt = session.token_ids[: min(session.prompt_length, PREFIX_TOKENS)]
+        counts = Counter(other.link for other in self._draftings.values())
+        return self.fleet.choose(counts, affinity_key(prompt, session.cache_salt))
 
 
 def _error_of(fault: m.Fault) -> OutriderError:

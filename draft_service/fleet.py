@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from draft_service.verify_link import LinkState, VerifyLink
 from outrider.protocol import messages as m
+from outrider.protocol.affinity import choose_worker
 from outrider.protocol.features import FeatureLayout
 
 HEARTBEAT_S = 0.2
@@ -51,10 +52,16 @@ class VerifyFleet:
             return f"the verify worker refused this draft worker: {refusals[0]}"
         return "no verify worker answers; it may still be loading its model"
 
-    def choose(self, session_counts: Mapping[int | None, int]) -> int | None:
-        """The ready link with the fewest sessions, or None."""
+    def choose(self, session_counts: Mapping[int | None, int], key: bytes) -> int | None:
+        """The link that a session goes to, or None where none is ready.
+
+        Args:
+            session_counts: Sessions of each link.
+            key: See `affinity_key`.
+        """
         ready = [index for index, link in enumerate(self.links) if link.is_ready]
-        return min(ready, key=lambda index: session_counts.get(index, 0), default=None)
+        name = choose_worker({str(index): session_counts.get(index, 0) for index in ready}, key)
+        return None if name is None else int(name)
 
     def handle(self, index: int, message: m.Message, now: float) -> bool:
         """Takes what concerns the link itself.
@@ -63,7 +70,7 @@ class VerifyFleet:
             True where the sessions placed on it are gone.
         """
         link = self.links[index]
-        link.heard(now)
+        link.heard(now, message.busy_ms if isinstance(message, m.Heartbeat) else 0)
         match message:
             case m.HelloAck():
                 return self._greeted(link, message, now)
@@ -82,6 +89,16 @@ class VerifyFleet:
                 link.refused(message.message)
                 return True
         return False
+
+    def cut(self, index: int) -> bool:
+        """The connection broke; it is made again by itself, to whoever is there then.
+
+        Returns:
+            True where the sessions placed there must go elsewhere.
+        """
+        was_greeted = self.links[index].identity is not None
+        self.links[index].lost()
+        return was_greeted
 
     def tick(self, now: float) -> list[int]:
         """Greets, sends heartbeats, and names the links that have just been lost."""

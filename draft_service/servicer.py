@@ -12,7 +12,12 @@ from draft_service.streams import Streams
 from draft_service.worker import DraftWorker
 from outrider.grpc_status import abort
 from outrider.protocol.decoding import DecodeLimits, FinishReason, Sampling, Speculation
-from outrider.protocol.errors import InvalidField, OutriderError, WorkerUnavailable
+from outrider.protocol.errors import (
+    DeadlineExceeded,
+    InvalidField,
+    OutriderError,
+    WorkerUnavailable,
+)
 from outrider.protocol.messages import ID_BYTES, short_id
 from outrider.protocol.session import DraftSession
 from outrider.telemetry import attributes
@@ -68,6 +73,8 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         self, request: drafting_pb2.GetWorkerRequest, context: WorkerContext
     ) -> drafting_pb2.GetWorkerResponse:
         """Describes the worker and its target."""
+        if self._worker.is_stuck:
+            await abort(context, DeadlineExceeded("the draft worker hangs"))
         target = self._worker.target
         if target is None or not self._worker.is_alive:
             await abort(context, WorkerUnavailable(self._worker.problem))

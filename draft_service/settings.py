@@ -60,7 +60,10 @@ class DraftSettings(WorkerSettings):
         description="draft as many nodes as allowed, whatever they cost: to compare draft methods",
     )
     verify_timeout_s: float = Field(
-        10.0, description="silence after which a verify worker counts as lost, s", ge=0.5
+        1.5,
+        description="silence after which a verify worker counts as lost, beyond the time that it "
+        "said a step may take, s",
+        ge=0.5,
     )
     failover_timeout_s: float = Field(
         30.0, description="how long a stream waits for another verify worker, s", ge=0.0

@@ -24,6 +24,7 @@ class VerifyLink:
     Args:
         timeout_s: Silence after which it counts as lost.
         last_heard: When anything arrived last, seconds.
+        busy_s: How much longer it may be silent now, because it said so, seconds.
         last_hello: When it was greeted last, seconds.
         identity: What it answered, once it has.
         refusal: Why it cannot be used, or "".
@@ -31,6 +32,7 @@ class VerifyLink:
 
     timeout_s: float
     last_heard: float = 0.0
+    busy_s: float = 0.0
     last_hello: float = float("-inf")
     state: LinkState = LinkState.GREETING
     identity: m.HelloAck | None = None
@@ -56,9 +58,14 @@ class VerifyLink:
         """Takes a refusal of the Hello."""
         self.state, self.refusal, self.identity = LinkState.REFUSED, reason, None
 
-    def heard(self, now: float) -> None:
-        """Takes any sign of life."""
-        self.last_heard = now
+    def heard(self, now: float, busy_ms: int = 0) -> None:
+        """Takes any sign of life.
+
+        Args:
+            now: Seconds.
+            busy_ms: How much longer than usual it may be silent after it, milliseconds.
+        """
+        self.last_heard, self.busy_s = now, busy_ms / 1000
 
     def leaving(self) -> None:
         """Takes a GoAway."""
@@ -72,7 +79,7 @@ class VerifyLink:
 
     def is_silent(self, now: float) -> bool:
         """True where a greeted worker has not been heard for too long."""
-        return self.identity is not None and now - self.last_heard > self.timeout_s
+        return self.identity is not None and now - self.last_heard > self.timeout_s + self.busy_s
 
     def wants_hello(self, now: float) -> bool:
         """True where it is time to greet."""

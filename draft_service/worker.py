@@ -4,6 +4,7 @@ Takes no decisions. The gRPC side talks to it through `submit`, and hears of eac
 one call of `on_events`, made in this thread.
 """
 
+import logging
 import threading
 import time
 from collections import defaultdict, deque
@@ -21,6 +22,9 @@ from outrider.protocol.zmq_channel import ZmqDraftChannel
 from outrider.telemetry.metrics import DraftMetrics
 
 IDLE_WAIT_MS = 50
+STUCK_S = 1.5  # a turn that takes longer: its thread hangs
+
+logger = logging.getLogger(__name__)
 
 Command = Callable[[DraftEngine], None]
 
@@ -59,6 +63,7 @@ class DraftWorker:
         self._wake_sender, self._wake_receiver = _wake_pair(context)
         self._stopping = threading.Event()
         self._stale_reported = 0
+        self._turned_at = clock()
         self._thread = threading.Thread(target=self._run, name="draft-worker", daemon=True)
         self.target: TargetDescription | None = None
         self.problem = "the draft worker is starting"
@@ -78,6 +83,11 @@ class DraftWorker:
     def is_alive(self) -> bool:
         """False where the thread has ended, for whatever reason."""
         return self._thread.is_alive()
+
+    @property
+    def is_stuck(self) -> bool:
+        """True where the thread has not got on for too long; from any thread."""
+        return self._clock() - self._turned_at > STUCK_S
 
     def add(self, drafting: Drafting) -> None:
         """Hands a stream over; from any thread."""
@@ -103,6 +113,7 @@ class DraftWorker:
         poller.register(self._wake_receiver, zmq.POLLIN)
         for channel in self._channels:
             poller.register(channel.socket, zmq.POLLIN)
+            poller.register(channel.monitor, zmq.POLLIN)
         try:
             while not self._stopping.is_set():
                 poller.poll(IDLE_WAIT_MS)
@@ -115,6 +126,7 @@ class DraftWorker:
             self._wake_sender.close()
 
     def _turn(self) -> None:
+        self._turned_at = self._clock()
         engine = self._engine
         while self._commands:
             self._commands.popleft()(engine)
@@ -122,6 +134,9 @@ class DraftWorker:
             for arrival in channel.receive():
                 if arrival.message is not None:
                     engine.handle(index, arrival.message, self._clock())
+            if channel.was_cut():
+                logger.warning("the connection to verify worker %d broke", index)
+                engine.cut(index, self._clock())
         engine.tick(self._clock())
         self._draft()
         self._flush()

@@ -20,6 +20,7 @@ from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
 HEARTBEAT_S = 0.2
+CAUTION = 4.0  # a step may take so many times what was measured on a quiet machine
 MAX_GRACE_S = 0.005  # see `_gather`
 GRACE_SHARE = 0.05
 
@@ -114,6 +115,7 @@ class VerifyWorker:
             self._answered = [session for session in self._answered if session.tree is None]
 
     def _run(self, step: Step) -> None:
+        self._announce(step.num_rows)
         started = self._clock()
         try:
             answers = self._target.run(step.segments)
@@ -155,13 +157,21 @@ class VerifyWorker:
                     # It is gone or does not read: its lease will run out and free its sessions.
                     logger.warning("%d messages could not be sent; the peer is gone", len(batch))
 
+    def _announce(self, num_rows: int) -> None:
+        """Before a long step: says how long it may take, so that nobody takes it for the end."""
+        expected_ms = self._engine.identity.cost_table.micros_at(num_rows) / 1000
+        if expected_ms >= HEARTBEAT_S * 1000:
+            self._beat(round(CAUTION * expected_ms))
+
     def _heartbeat(self) -> None:
-        now = self._clock()
-        if now >= self._next_heartbeat:
-            self._next_heartbeat = now + HEARTBEAT_S
-            beat = m.Heartbeat(self._engine.identity.boot_id, self._turns)
-            for peer in self._engine.peers.welcome_peers():
-                self._channel.send(peer, beat)  # to a peer that is gone, until its lease runs out
+        if self._clock() >= self._next_heartbeat:
+            self._beat()
+
+    def _beat(self, busy_ms: int = 0) -> None:
+        self._next_heartbeat = self._clock() + HEARTBEAT_S
+        beat = m.Heartbeat(self._engine.identity.boot_id, self._turns, busy_ms)
+        for peer in self._engine.peers.welcome_peers():
+            self._channel.send(peer, beat)  # to a peer that is gone, until its lease runs out
 
     def _report(self) -> None:
         engine, metrics = self._engine, self._metrics

@@ -42,6 +42,9 @@ class DraftChannel(Protocol):
     def receive(self) -> list[Received]:
         """Takes all that has arrived, without waiting."""
 
+    def was_cut(self) -> bool:
+        """True where the connection broke since this was asked last."""
+
     def close(self) -> None:
         """Closes the channel; unsent messages may be lost. The owner calls it once."""
 
@@ -136,6 +139,10 @@ class MemoryLink:
         arrived = [one for frames in self.arrived for one in read_frames(b"", frames)]
         self.arrived.clear()
         return arrived
+
+    def was_cut(self) -> bool:
+        """As `DraftChannel.was_cut`; never here."""
+        return False
 
     def close(self) -> None:
         """As when the draft worker's process dies."""

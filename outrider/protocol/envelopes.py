@@ -164,11 +164,11 @@ def _read_close_session(proto: pb.CloseSession) -> m.CloseSession:
 
 
 def _build_heartbeat(message: m.Heartbeat) -> pb.Heartbeat:
-    return pb.Heartbeat(boot_id=message.boot_id, progress=message.progress)
+    return pb.Heartbeat(boot_id=message.boot_id, progress=message.progress, busy_ms=message.busy_ms)
 
 
 def _read_heartbeat(proto: pb.Heartbeat) -> m.Heartbeat:
-    return m.Heartbeat(proto.boot_id, proto.progress)
+    return m.Heartbeat(proto.boot_id, proto.progress, min(proto.busy_ms, m.MAX_BUSY_MS))
 
 
 def _build_verdict(message: m.Verdict) -> pb.Verdict:

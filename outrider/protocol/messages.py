@@ -45,12 +45,23 @@ class FaultCode(Enum):
 # ---- both ways
 
 
+MAX_BUSY_MS = 60_000
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The sender's own loop has turned `progress` times; ZMTP's pings only show its I/O thread."""
+    """The sender's own loop has turned `progress` times; ZMTP's pings only show its I/O thread.
+
+    Args:
+        boot_id: Of the sender.
+        progress: Turns of its loop.
+        busy_ms: How much longer than usual it may now be silent because it computes, milliseconds;
+            more than `MAX_BUSY_MS` counts as that.
+    """
 
     boot_id: bytes
     progress: int
+    busy_ms: int = 0
 
 
 # ---- received by the verify worker

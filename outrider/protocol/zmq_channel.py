@@ -164,6 +164,8 @@ class ZmqVerifyChannel:
 class ZmqDraftChannel:
     """The draft worker's end, a DEALER connected to one verify worker under a name new each boot.
 
+    Poll `socket` for messages and `monitor` for a broken connection.
+
     Args:
         context: The draft worker's ZeroMQ context; not closed here.
         endpoint: Where the verify worker is bound.
@@ -190,6 +192,7 @@ class ZmqDraftChannel:
             self.socket.curve_publickey = keys.public
             self.socket.curve_secretkey = keys.secret
             self.socket.curve_serverkey = load_certificate(keys.peers)[0]
+        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self.socket.connect(endpoint)
 
     def send(self, *messages: Message) -> bool:
@@ -200,8 +203,14 @@ class ZmqDraftChannel:
         """As `DraftChannel.receive`."""
         return [one for frames in _drain(self.socket) for one in read_frames(b"", frames)]
 
+    def was_cut(self) -> bool:
+        """As `DraftChannel.was_cut`: the peer died, or its pings stayed away."""
+        return bool(_drain(self.monitor))
+
     def close(self) -> None:
         """As `DraftChannel.close`."""
+        self.socket.disable_monitor()
+        self.monitor.close()
         self.socket.close()
 
 

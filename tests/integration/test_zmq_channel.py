@@ -29,24 +29,26 @@ class Dialler:
 
     def __init__(self) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._sockets: list[zmq.Socket[bytes]] = []
+        self._opened: list[ZmqDraftChannel | zmq.Socket[bytes]] = []
 
     def draft(self, endpoint: str, keys: CurveKeys | None = None) -> ZmqDraftChannel:
         channel = ZmqDraftChannel(self._context, endpoint, keys)
-        self._sockets.append(channel.socket)
+        self._opened.append(channel)
         return channel
 
     def dealer(self, endpoint: str, name: bytes = b"raw") -> "zmq.Socket[bytes]":
         dealer = self._context.socket(zmq.DEALER)
         dealer.setsockopt(zmq.ROUTING_ID, name)
         dealer.connect(endpoint)
-        self._sockets.append(dealer)
+        self._opened.append(dealer)
         return dealer
 
     def close(self) -> None:
-        for one in self._sockets:
-            one.close(linger=0)
-        self._context.term()
+        for one in self._opened:
+            if isinstance(one, ZmqDraftChannel) and one.socket.closed:
+                continue  # the test has done it
+            one.close()
+        self._context.destroy(linger=0)
 
 
 @pytest.fixture
@@ -91,6 +93,18 @@ def test_there_and_back(verify, dial):
     assert received.message == HELLO
     assert verify.send(received.peer, m.GoAway("bye"))
     assert [one.message for one in answer(draft)] == [m.GoAway("bye")]
+
+
+def test_a_broken_connection_is_seen_at_once_and_told_once(dial):
+    verify = bind()
+    draft = dial.draft(verify.endpoint)
+    draft.send(HELLO)
+    arrived(verify)
+    assert not draft.was_cut()
+    verify.close()
+    assert draft.monitor.poll(int(DEADLINE_S * 1000))
+    assert draft.was_cut()
+    assert not draft.was_cut()
 
 
 def test_the_largest_tensors_arrive_with_their_verdict(verify, dial):

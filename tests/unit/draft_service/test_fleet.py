@@ -8,6 +8,7 @@ from tests.fakes.conversation import identity
 from tests.fakes.table_target import HIDDEN_SIZE, LAYER_COUNT
 
 HELLO = m.Hello(b"d" * 16)
+KEY = b"k"
 
 
 @pytest.fixture
@@ -36,15 +37,48 @@ def test_everybody_is_greeted_until_they_answer(fleet, outbox):
     assert [index for index, message in outbox if isinstance(message, m.Heartbeat)] == [0]
 
 
-def test_sessions_go_to_the_ready_link_with_the_fewest(fleet):
-    assert fleet.choose({}) is None
+def test_sessions_go_to_a_ready_link_that_has_not_more_than_its_share(fleet):
+    assert fleet.choose({}, KEY) is None
     greet(fleet, 1)
-    assert fleet.choose({1: 99}) == 1
+    assert fleet.choose({1: 99}, KEY) == 1
     greet(fleet, 0)
-    assert fleet.choose({0: 3, 1: 2}) == 1
+    assert fleet.choose({0: 9, 1: 2}, KEY) == 1
     fleet.handle(1, m.GoAway("upgrade"), 0.0)
     assert fleet.links[1].state is LinkState.LEAVING
-    assert fleet.choose({0: 3, 1: 2}) == 0
+    assert fleet.choose({0: 9, 1: 2}, KEY) == 0
+
+
+def test_sessions_with_the_same_beginning_meet_where_load_allows(fleet):
+    greet(fleet, 0)
+    greet(fleet, 1)
+    chosen = {key: fleet.choose({}, bytes([key])) for key in range(20)}
+    assert set(chosen.values()) == {0, 1}
+    for key, link in chosen.items():
+        assert fleet.choose({link: 2}, bytes([key])) == link
+        assert fleet.choose({link: 3}, bytes([key])) == 1 - link
+
+
+def test_a_broken_connection_is_a_loss_and_everybody_is_greeted_anew(fleet, outbox):
+    assert not fleet.cut(0), "nothing was placed there yet"
+    greet(fleet, 0)
+    fleet.tick(0.0)
+    outbox.clear()
+    assert fleet.cut(0)
+    assert not fleet.links[0].is_ready
+    fleet.tick(0.01)
+    assert (0, HELLO) in outbox
+    assert greet(fleet, 0), "what was placed there is gone, though it is the same boot"
+
+
+def test_silence_is_borne_for_as_long_as_it_was_announced(fleet):
+    greet(fleet, 0)
+    fleet.handle(0, m.Heartbeat(bytes(16), 1, busy_ms=3000), 1.0)
+    assert fleet.tick(13.9) == []
+    assert fleet.tick(14.1) == [0]
+    greet(fleet, 0)
+    fleet.handle(0, m.Heartbeat(bytes(16), 2, busy_ms=3000), 20.0)
+    fleet.handle(0, m.Heartbeat(bytes(16), 3), 21.0)
+    assert fleet.tick(31.1) == [0]
 
 
 def test_another_boot_under_the_same_address_loses_its_sessions(fleet):
@@ -63,7 +97,7 @@ def test_a_worker_with_another_model_is_refused_in_words(fleet):
     assert fleet.handle(1, m.HelloAck(ack.boot_id, other, 5000, ack.cost_table), 0.0)
     assert fleet.links[1].state is LinkState.REFUSED
     assert "other" in fleet.problem()
-    assert fleet.choose({}) == 0
+    assert fleet.choose({}, KEY) == 0
 
 
 def test_a_refusal_by_the_worker_is_told_and_tried_again(fleet, outbox):

@@ -37,6 +37,7 @@ MESSAGES: list[m.Message] = [
     m.ProposeTree(SESSION, 3, 1, TokenTree((7, 8, 9, 8), (-1, 0, 0, 2))),
     m.CloseSession(SESSION, 3),
     m.Heartbeat(b"boot", 7),
+    m.Heartbeat(b"boot", 7, busy_ms=m.MAX_BUSY_MS),
     m.Verdict(SESSION, 3, 1, (2, 3), 11, FinishReason.STOP, (-0.5, -1.5, -2.5), 10, 20, 4),
     m.Verdict(SESSION, 3, 1, (2, 3), None, FinishReason.LENGTH),
     m.Verdict(SESSION, 3, 1, (), 0),

@@ -47,13 +47,17 @@ class LateHub(MemoryHub):
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, row_us: int = 1) -> None:
         self.arrives_later: m.Message | None = None
         self.step_s = 0.0
         self.hub = LateHub(self)
         self.link = self.hub.connect(b"draft")
         self.metrics = VerifyMetrics()
-        self.engine = VerifyEngine(identity(), KvBlocks(64, 4), token_budget=64)
+        self.engine = VerifyEngine(
+            replace(identity(), cost_table=m.CostTable((1, 2), (row_us, 2 * row_us))),
+            KvBlocks(64, 4),
+            token_budget=64,
+        )
         self.now = 0.0
         target = BrittleTarget(256, markov_logits(6, 1), self)
         self.worker = VerifyWorker(
@@ -131,6 +135,17 @@ def test_a_silent_peer_is_forgotten_only_after_its_mail_was_read():
     stage.now += 60.0
     stage.answers()
     assert not len(stage.engine.sessions)
+
+
+def test_a_long_step_is_announced_so_that_its_silence_is_no_loss():
+    for row_us, announced in ((90_000, []), (100_000, [800]), (150_000, [1200])):
+        stage = Stage(row_us)
+        stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
+        stage.worker.turn()
+        beats = [
+            one.message for one in stage.link.receive() if isinstance(one.message, m.Heartbeat)
+        ]
+        assert [beat.busy_ms for beat in beats if beat.busy_ms] == announced
 
 
 def test_sessions_that_were_answered_together_stay_together():
