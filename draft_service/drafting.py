@@ -135,6 +135,7 @@ class Drafting:
         homeless_since: When it lost its verify worker, seconds.
         resyncs: How often it was placed anew because of a verdict that did not fit.
         intake: Features of this placement; None where none are wanted.
+        failovers: How often it lost its verify worker.
         feature_losses: How often features were lost on the way.
         other_rows: Rows of other sessions in the last verify step.
         draft_started: When drafting of the outstanding tree began, seconds.
@@ -149,6 +150,7 @@ class Drafting:
     homeless_since: float = 0.0
     resyncs: int = 0
     intake: FeatureIntake | None = None
+    failovers: int = 0
     feature_losses: int = 0
     other_rows: int = 0
     draft_started: float = 0.0

@@ -253,6 +253,7 @@ class DraftEngine:
         for drafting in self._draftings.values():
             if drafting.link == link:
                 drafting.link, drafting.homeless_since = None, now
+                drafting.failovers += 1
 
     def _place_again(self, drafting: Drafting, now: float) -> None:
         link = self._choose_link(drafting)

@@ -45,6 +45,11 @@ class VerifyFleet:
                 return link.identity.target
         return None
 
+    @property
+    def ready_count(self) -> int:
+        """Links that take sessions."""
+        return sum(link.is_ready for link in self.links)
+
     def problem(self) -> str:
         """Why there is no verify worker now, for a client to read."""
         refusals = [link.refusal for link in self.links if link.refusal]

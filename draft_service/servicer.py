@@ -136,11 +136,11 @@ def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse
         top_log_probs=[one.to_proto() for one in done.top_log_probs],
         accepted_count=done.reach.accepted,
         finish_reason=FinishReason.to_proto(done.finish_reason),
-        report=_report(done.totals, drafting.method),
+        report=_report(done.totals, drafting),
     )
 
 
-def _report(totals: Totals, method: str) -> decoding_pb2.SpeculationReport:
+def _report(totals: Totals, drafting: Drafting) -> decoding_pb2.SpeculationReport:
     return decoding_pb2.SpeculationReport(
         rounds=totals.rounds,
         drafted=totals.drafted,
@@ -150,7 +150,8 @@ def _report(totals: Totals, method: str) -> decoding_pb2.SpeculationReport:
         wire_us=totals.wire_us,
         queue_us=totals.queue_us,
         verify_us=totals.verify_us,
-        method=method,
+        method=drafting.method,
+        failovers=drafting.failovers,
         offered_by_depth=totals.offered_by_depth,
         accepted_by_depth=totals.accepted_by_depth,
     )

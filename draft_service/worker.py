@@ -188,6 +188,7 @@ class DraftWorker:
         self.target, self.session_count = self._engine.fleet.target, self._engine.session_count
         self.problem = self._engine.fleet.problem()
         self._metrics.sessions.set(self.session_count)
+        self._metrics.verify_workers.set(self._engine.fleet.ready_count)
         self._metrics.stale_messages.inc(self._engine.stale_messages - self._stale_reported)
         self._stale_reported = self._engine.stale_messages
 

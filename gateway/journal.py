@@ -107,7 +107,8 @@ class Journal:
     def begin_epoch(self) -> None:
         """Moves to the next placement; answers of the earlier one are of no use any more."""
         self._epoch += 1
-        self._earlier = self._report
+        self._earlier.CopyFrom(self._report)
+        self._earlier.failovers += 1
 
     def append(self, response: drafting_pb2.DraftResponse) -> CommittedRound | None:
         """Takes a worker's message.
@@ -139,7 +140,7 @@ class Journal:
         if len(self._committed) + len(new) > self._limits.max_new_tokens:
             raise InternalFailure("the draft worker sent more tokens than were asked for")
         self._committed += new
-        self._report = joined(self._earlier, response.report)
+        self._report = joined(self._earlier, response.report) if self._epoch else response.report
         return CommittedRound(
             token_ids=new,
             log_probs=tuple(response.log_probs[known_count:]),

@@ -5,7 +5,16 @@ from itertools import zip_longest
 
 from outrider.v1 import decoding_pb2
 
-_COUNTS = ("rounds", "drafted", "accepted", "draft_us", "wire_us", "queue_us", "verify_us")
+_COUNTS = (
+    "rounds",
+    "drafted",
+    "accepted",
+    "draft_us",
+    "wire_us",
+    "queue_us",
+    "verify_us",
+    "failovers",
+)
 _COUNTS_BY_DEPTH = ("offered_by_depth", "accepted_by_depth")
 
 
@@ -15,18 +24,16 @@ def joined(
     """One report of two placements.
 
     Args:
-        earlier: Of what came before; empty where nothing did.
+        earlier: Of what came before.
         report: Of the current placement; its method is kept.
     """
-    if not earlier.rounds:
-        return report
     whole = decoding_pb2.SpeculationReport(method=report.method)
     for name in _COUNTS:
         setattr(whole, name, getattr(earlier, name) + getattr(report, name))
     for name in _COUNTS_BY_DEPTH:
         getattr(whole, name).extend(_added(getattr(earlier, name), getattr(report, name)))
     committed = sum(one.tokens_per_round * one.rounds for one in (earlier, report))
-    whole.tokens_per_round = committed / whole.rounds
+    whole.tokens_per_round = committed / whole.rounds if whole.rounds else 0.0
     return whole
 
 

@@ -91,11 +91,23 @@ def up(
             "the one that comes with the embedded model."
         ),
     ] = AUTO_HEAD,
+    draft_workers: Annotated[int, typer.Option(min=1, max=64, help="How many.")] = 1,
+    verify_workers: Annotated[
+        int, typer.Option(min=1, max=64, help="How many, each with the whole model.")
+    ] = 1,
 ) -> None:
     """Run gateway, draft and verify worker on this machine; Ctrl-C stops them."""
     from outrider.supervision.up import run_up  # noqa: PLC0415  the others start faster without it
 
-    options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method)
+    options = ServiceOptions(
+        Path(),
+        grpc_port,
+        http_port,
+        dtype,
+        draft_method,
+        draft_workers=draft_workers,
+        verify_workers=verify_workers,
+    )
     raise typer.Exit(run_up(model, head, options, pull, os.environ))
 
 
@@ -199,6 +211,14 @@ def bench(context: typer.Context) -> None:
 def exactness(context: typer.Context) -> None:
     """Compare speculative with plain decoding; `outrider exactness --help` lists the options."""
     from outrider.evaluation.exactness import main as run  # noqa: PLC0415  needs torch
+
+    raise typer.Exit(run(context.args))
+
+
+@app.command(context_settings=_PASSED_ON)
+def disturb(context: typer.Context) -> None:
+    """Kill workers under load and compare; `outrider disturb --help` lists the options."""
+    from outrider.evaluation.disturb import main as run  # noqa: PLC0415  starts faster without it
 
     raise typer.Exit(run(context.args))
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,12 +42,14 @@ class ServiceOptions:
         dtype: Of the target.
         threads: Of the target; 0: its own choice.
         environment: Added to this process's own.
+        flags: Of `outrider up`, beside those.
     """
 
     model: str
     dtype: str = "float32"
     threads: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    flags: Sequence[str] = ()
 
 
 class Service:
@@ -140,6 +142,7 @@ class Service:
             *(sys.executable, "-m", "outrider.cli", "up"),
             *("--model", self.options.model, "--dtype", self.options.dtype),
             *("--grpc-port", str(self.grpc_port), "--http-port", str(self.http_port)),
+            *self.options.flags,
         ]
 
     def _environment(self) -> dict[str, str]:

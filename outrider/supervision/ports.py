@@ -31,11 +31,14 @@ def free_port(preferred: int, taken: frozenset[int] = frozenset()) -> int:
     """A free port of 127.0.0.1.
 
     Args:
-        preferred: Taken where it is free.
+        preferred: Taken where it is free; 0: any.
         taken: Ports that are promised to others.
     """
-    if preferred not in taken and is_free("127.0.0.1", preferred):
+    if preferred and preferred not in taken and is_free("127.0.0.1", preferred):
         return preferred
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in taken:
+            return port

@@ -1,4 +1,4 @@
-"""The private folder of the socket between the workers, and the endpoint in it."""
+"""The private folder of the sockets between the workers, and the endpoints in it."""
 
 import shutil
 import sys
@@ -12,14 +12,15 @@ from outrider.supervision.ports import free_port
 
 MAX_SOCKET_PATH_BYTES: Final = 100  # the kernels' limits are 104 to 108
 
-_SOCKET_NAME = "verify.sock"
-
 
 @contextmanager
-def verify_endpoint(environ: Mapping[str, str], platform: str = sys.platform) -> Iterator[str]:
-    """A ZeroMQ endpoint that only this user can reach, for as long as the context is open.
+def verify_endpoints(
+    environ: Mapping[str, str], count: int = 1, platform: str = sys.platform
+) -> Iterator[list[str]]:
+    """ZeroMQ endpoints that only this user can reach, for as long as the context is open.
 
     Args:
+        count: How many, all different.
         environ: XDG_RUNTIME_DIR names the folder to use, else the one for temporary files.
         platform: As `sys.platform`.
 
@@ -28,7 +29,7 @@ def verify_endpoint(environ: Mapping[str, str], platform: str = sys.platform) ->
         where the folder's path is too long for one.
     """
     if platform == "win32":
-        yield _loopback_endpoint()
+        yield _loopback_endpoints(count)
         return
     parent = environ.get("XDG_RUNTIME_DIR", "").strip()
     usable = parent if parent and Path(parent).is_dir() else None
@@ -36,13 +37,16 @@ def verify_endpoint(environ: Mapping[str, str], platform: str = sys.platform) ->
         folder = Path(tempfile.mkdtemp(prefix="outrider-", dir=usable))
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="outrider-"))
-    path = folder / _SOCKET_NAME
+    paths = [folder / f"verify-{number + 1}.sock" for number in range(count)]
     try:
-        fits = len(str(path).encode()) <= MAX_SOCKET_PATH_BYTES
-        yield f"ipc://{path}" if fits else _loopback_endpoint()
+        fit = all(len(str(path).encode()) <= MAX_SOCKET_PATH_BYTES for path in paths)
+        yield [f"ipc://{path}" for path in paths] if fit else _loopback_endpoints(count)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _loopback_endpoint() -> str:
-    return f"tcp://127.0.0.1:{free_port(0)}"
+def _loopback_endpoints(count: int) -> list[str]:
+    ports: list[int] = []
+    for _ in range(count):
+        ports.append(free_port(0, frozenset(ports)))
+    return [f"tcp://127.0.0.1:{port}" for port in ports]

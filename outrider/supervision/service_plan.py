@@ -5,7 +5,7 @@ only what several of them must agree on is settled here.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from outrider.supervision.child import ChildSpec
 DRAFT_GRPC_PORT = 50052
 DRAFT_METRICS_PORT = 9101
 VERIFY_METRICS_PORT = 9102
+PORT_STRIDE = 100  # between the preferred ports of workers of one kind
 GATEWAY_STOP_TIMEOUT_S = 30.0  # its running requests get 20
 WORKER_STOP_TIMEOUT_S = 10.0
 
@@ -35,6 +36,8 @@ class ServiceOptions:
         dtype: Of the target; "" leaves it to the verify worker.
         draft_method: "" leaves it to the draft worker.
         head: Folder of a draft head made for the target; None: none.
+        draft_workers: How many draft workers, at least 1.
+        verify_workers: How many verify workers, each with the whole target, at least 1.
     """
 
     model: Path
@@ -43,71 +46,120 @@ class ServiceOptions:
     dtype: str = ""
     draft_method: str = ""
     head: Path | None = None
+    draft_workers: int = 1
+    verify_workers: int = 1
+
+
+class _Ports:
+    """Hands out ports, each one once.
+
+    Args:
+        environ: A port that it sets is kept, for the first of its kind.
+        free_port: Gives the preferred port, or another one where that is taken.
+        taken: Are not handed out.
+    """
+
+    def __init__(self, environ: Mapping[str, str], free_port: FreePort, taken: set[int]) -> None:
+        self._environ, self._free_port, self._taken = environ, free_port, taken
+
+    def take(self, variable: str, preferred: int, number: int) -> int:
+        """The port of the worker with this number, counted from 0.
+
+        Raises:
+            BadSettings: The environment names one that is not a number.
+        """
+        port = _port(variable, self._environ) if number == 0 else None
+        if port is None:
+            port = self._free_port(preferred + PORT_STRIDE * number, frozenset(self._taken))
+        self._taken.add(port)
+        return port
 
 
 def plan_services(
     options: ServiceOptions,
-    verify_endpoint: str,
+    verify_endpoints: Sequence[str],
     environ: Mapping[str, str],
     free_port: FreePort,
 ) -> list[ChildSpec]:
-    """The three processes in the order they are stopped: gateway, draft, verify.
+    """The processes in the order they are stopped: gateway, draft workers, verify workers.
 
     Args:
         options: What was asked for.
-        verify_endpoint: ZeroMQ endpoint between the workers.
-        environ: A port that it sets is kept.
+        verify_endpoints: ZeroMQ endpoint of each verify worker.
+        environ: A port that it sets is kept, for the first worker of its kind.
         free_port: Gives the preferred port, or another one where that is taken.
 
     Raises:
         BadSettings: A port in the environment is not a number.
     """
-    taken = frozenset({options.grpc_port, options.http_port})
-    draft_host = environ.get("OUTRIDER_DRAFT_GRPC_HOST", "").strip() or "127.0.0.1"
-    draft_port = _port("OUTRIDER_DRAFT_GRPC_PORT", environ) or free_port(DRAFT_GRPC_PORT, taken)
-    taken |= {draft_port}
-    draft_flags = {
-        "--verify-endpoints": verify_endpoint,
-        "--grpc-host": draft_host,
-        "--grpc-port": str(draft_port),
-    }
-    draft_flags |= _metrics_flag("OUTRIDER_DRAFT", DRAFT_METRICS_PORT, environ, taken, free_port)
-    verify_flags = {"--model": str(options.model), "--endpoint": verify_endpoint}
-    verify_flags |= _metrics_flag("OUTRIDER_VERIFY", VERIFY_METRICS_PORT, environ, taken, free_port)
-    if options.dtype:
-        verify_flags["--dtype"] = options.dtype
-    if options.draft_method:
-        draft_flags["--default-method"] = options.draft_method
-    if options.head is not None:
-        draft_flags |= {"--head": str(options.head), "--target": str(options.model)}
-    gateway_flags = {
+    ports = _Ports(environ, free_port, {options.grpc_port, options.http_port})
+    host = environ.get("OUTRIDER_DRAFT_GRPC_HOST", "").strip() or "127.0.0.1"
+    drafts = [
+        _draft_flags(options, host, verify_endpoints, ports, number)
+        for number in range(options.draft_workers)
+    ]
+    verifies = [
+        _verify_flags(options, endpoint, ports, number)
+        for number, endpoint in enumerate(verify_endpoints)
+    ]
+    gateway = {
         "--model": str(options.model),
-        "--draft-addresses": f"{_bracketed(draft_host)}:{draft_port}",
+        "--draft-addresses": ",".join(
+            f"{_bracketed(host)}:{flags['--grpc-port']}" for flags in drafts
+        ),
         "--grpc-port": str(options.grpc_port),
         "--http-port": str(options.http_port),
     }
     return [
-        _spec("gateway", "gateway", gateway_flags, GATEWAY_STOP_TIMEOUT_S),
-        _spec("draft", "draft_service", draft_flags, WORKER_STOP_TIMEOUT_S),
-        _spec("verify", "verify_service", verify_flags, WORKER_STOP_TIMEOUT_S),
+        _spec("gateway", "gateway", gateway, GATEWAY_STOP_TIMEOUT_S),
+        *_workers("draft", "draft_service", drafts),
+        *_workers("verify", "verify_service", verifies),
+    ]
+
+
+def _draft_flags(
+    options: ServiceOptions, host: str, verify_endpoints: Sequence[str], ports: _Ports, number: int
+) -> dict[str, str]:
+    flags = {
+        "--verify-endpoints": ",".join(verify_endpoints),
+        "--grpc-host": host,
+        "--grpc-port": str(ports.take("OUTRIDER_DRAFT_GRPC_PORT", DRAFT_GRPC_PORT, number)),
+        "--metrics-port": str(
+            ports.take("OUTRIDER_DRAFT_METRICS_PORT", DRAFT_METRICS_PORT, number)
+        ),
+    }
+    if options.draft_method:
+        flags["--default-method"] = options.draft_method
+    if options.head is not None:
+        flags |= {"--head": str(options.head), "--target": str(options.model)}
+    return flags
+
+
+def _verify_flags(
+    options: ServiceOptions, endpoint: str, ports: _Ports, number: int
+) -> dict[str, str]:
+    metrics_port = ports.take("OUTRIDER_VERIFY_METRICS_PORT", VERIFY_METRICS_PORT, number)
+    flags = {
+        "--model": str(options.model),
+        "--endpoint": endpoint,
+        "--metrics-port": str(metrics_port),
+    }
+    if options.dtype:
+        flags["--dtype"] = options.dtype
+    return flags
+
+
+def _workers(kind: str, module: str, flags: Sequence[Mapping[str, str]]) -> list[ChildSpec]:
+    """The first of a kind bears its name, the others a number as well."""
+    return [
+        _spec(f"{kind}-{number}" if number > 1 else kind, module, one, WORKER_STOP_TIMEOUT_S)
+        for number, one in enumerate(flags, start=1)
     ]
 
 
 def _spec(name: str, module: str, flags: Mapping[str, str], stop_timeout_s: float) -> ChildSpec:
     words = [word for flag in flags.items() for word in flag]
     return ChildSpec(name, (sys.executable, "-m", module, *words), stop_timeout_s)
-
-
-def _metrics_flag(
-    prefix: str,
-    preferred: int,
-    environ: Mapping[str, str],
-    taken: frozenset[int],
-    free_port: FreePort,
-) -> dict[str, str]:
-    if _port(f"{prefix}_METRICS_PORT", environ) is not None:
-        return {}
-    return {"--metrics-port": str(free_port(preferred, taken))}
 
 
 def _port(name: str, environ: Mapping[str, str]) -> int | None:

@@ -30,7 +30,7 @@ from outrider.supervision.child import ChildSpec
 from outrider.supervision.ports import free_port, is_free
 from outrider.supervision.readiness import wait_until_serving
 from outrider.supervision.restart_policy import RestartPolicy
-from outrider.supervision.runtime_folder import verify_endpoint
+from outrider.supervision.runtime_folder import verify_endpoints
 from outrider.supervision.service_plan import (
     AUTO_HEAD,
     NO_HEAD,
@@ -93,8 +93,8 @@ def run_up(
         raise BadSettings(f"--grpc-port and --http-port are both {options.grpc_port}")
     folder = model_folder(model, may_pull, environ)
     options = replace(options, model=folder, head=head_folder(head, folder, environ))
-    with verify_endpoint(environ) as endpoint:
-        specs = plan_services(options, endpoint, environ, free_port)
+    with verify_endpoints(environ, options.verify_workers) as endpoints:
+        specs = plan_services(options, endpoints, environ, free_port)
         terminal = UpTerminal()
         try:
             return asyncio.run(_serve(specs, addresses, folder.name, terminal, environ))

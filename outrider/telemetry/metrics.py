@@ -130,6 +130,11 @@ class DraftMetrics:
             "Sessions that are open on this worker.",
             registry=self.registry,
         )
+        self.verify_workers = Gauge(
+            "outrider_verify_workers",
+            "Verify workers that take sessions.",
+            registry=self.registry,
+        )
         self.stale_messages = Counter(
             "outrider_stale_messages_total",
             "Messages dropped because of an old epoch or round.",

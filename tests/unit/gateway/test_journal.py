@@ -62,6 +62,7 @@ def test_reports_of_all_placements_are_one() -> None:
         committed = stream.append(second)
         assert committed is not None
         assert committed.report.rounds == 1 + rounds
+        assert committed.report.failovers == 1
 
 
 def test_streams_with_the_same_beginning_wish_for_the_same_worker() -> None:

@@ -19,14 +19,14 @@ def _flags(
     options: ServiceOptions = OPTIONS, environ: dict[str, str] | None = None
 ) -> dict[str, dict[str, str]]:
     flags = {}
-    for spec in plan_services(options, ENDPOINT, environ or {}, _as_preferred):
+    for spec in plan_services(options, [ENDPOINT], environ or {}, _as_preferred):
         words = spec.command[3:]
         flags[spec.name] = dict(zip(words[::2], words[1::2], strict=True))
     return flags
 
 
 def test_each_service_is_a_module_of_this_interpreter_and_the_gateway_stops_first() -> None:
-    specs = plan_services(OPTIONS, ENDPOINT, {}, _as_preferred)
+    specs = plan_services(OPTIONS, [ENDPOINT], {}, _as_preferred)
     assert [spec.command[:3] for spec in specs] == [
         (sys.executable, "-m", "gateway"),
         (sys.executable, "-m", "draft_service"),
@@ -75,8 +75,8 @@ def test_ports_of_the_environment_are_kept() -> None:
     )
     assert flags["draft"]["--grpc-port"] == "7001"
     assert flags["gateway"]["--draft-addresses"] == "[::1]:7001"
-    assert "--metrics-port" not in flags["draft"]
-    assert "--metrics-port" not in flags["verify"]
+    assert flags["draft"]["--metrics-port"] == "7002"
+    assert flags["verify"]["--metrics-port"] == "7003"
 
 
 def test_taken_ports_give_way_and_no_port_is_promised_twice() -> None:
@@ -88,9 +88,28 @@ def test_taken_ports_give_way_and_no_port_is_promised_twice() -> None:
         return given[-1]
 
     options = ServiceOptions(Path("m"), grpc_port=50052)
-    specs = plan_services(options, ENDPOINT, {}, next_free)
+    specs = plan_services(options, [ENDPOINT], {}, next_free)
     assert given == [51052, 10101, 10102]
     assert "127.0.0.1:51052" in specs[0].command
+
+
+def test_several_workers_have_ports_of_their_own_and_all_are_known() -> None:
+    options = ServiceOptions(Path("m"), draft_method="none", draft_workers=2, verify_workers=2)
+    environ = {"OUTRIDER_DRAFT_GRPC_PORT": "7001", "OUTRIDER_VERIFY_METRICS_PORT": "7003"}
+    specs = plan_services(options, ["ipc:///1", "ipc:///2"], environ, _as_preferred)
+    assert [spec.name for spec in specs] == ["gateway", "draft", "draft-2", "verify", "verify-2"]
+    words = {spec.name: spec.command[3:] for spec in specs}
+    flags = {name: dict(zip(one[::2], one[1::2], strict=True)) for name, one in words.items()}
+    assert flags["gateway"]["--draft-addresses"] == "127.0.0.1:7001,127.0.0.1:50152"
+    for name in ("draft", "draft-2"):
+        assert flags[name]["--verify-endpoints"] == "ipc:///1,ipc:///2"
+        assert flags[name]["--default-method"] == "none"
+    assert flags["draft-2"]["--metrics-port"] == "9201"
+    assert [flags[name]["--endpoint"] for name in ("verify", "verify-2")] == [
+        "ipc:///1",
+        "ipc:///2",
+    ]
+    assert [flags[name]["--metrics-port"] for name in ("verify", "verify-2")] == ["7003", "9202"]
 
 
 def test_a_port_that_is_no_number_is_named() -> None:

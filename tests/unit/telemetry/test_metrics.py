@@ -51,6 +51,7 @@ def test_a_draft_worker_exports_exactly_these_series() -> None:
         "outrider_round_seconds_total",
         *_histogram("outrider_tokens_per_round"),
         "outrider_sessions",
+        "outrider_verify_workers",
         "outrider_stale_messages_total",
         "outrider_dropped_heads_total",
     }

@@ -1,0 +1,134 @@
+"""A service of several workers that may be struck: each process by name, and when all are there.
+
+Shell: owns the supervisor and its children while the context is open.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from outrider.evaluation.service import LOG_TAIL, ServiceFailed, free_ports
+from outrider.supervision.child import ChildSpec
+from outrider.supervision.ports import free_port
+from outrider.supervision.restart_policy import RestartPolicy
+from outrider.supervision.service_plan import ServiceOptions, plan_services
+from outrider.supervision.supervisor import Supervisor
+
+READY_TIMEOUT_S = 300.0
+POLL_S = 0.1
+PAGE_TIMEOUT_S = 2.0
+
+
+class StagedWorkers:
+    """A gateway, draft workers and verify workers; enter it to start them.
+
+    Args:
+        options: What to serve; its ports are replaced.
+        endpoints: Of the verify workers.
+    """
+
+    def __init__(self, options: ServiceOptions, endpoints: Sequence[str]) -> None:
+        grpc_port, http_port = free_ports(2)
+        self.address = f"127.0.0.1:{grpc_port}"
+        self.lines: list[str] = []
+        options = replace(options, grpc_port=grpc_port, http_port=http_port)
+        specs = plan_services(options, endpoints, os.environ, _any_port)
+        # Each blow is meant, so none is one too many.
+        policy = RestartPolicy(max_delay_s=1.0, max_crashes=1_000_000)
+        self._supervisor = Supervisor(specs, policy, self._note_line, self.lines.append)
+        self._counts = [(http_port, "outrider_draft_workers", options.draft_workers)] + [
+            (_metrics_port(spec), "outrider_verify_workers", options.verify_workers)
+            for spec in specs
+            if spec.name.startswith("draft")
+        ]
+        self._running: asyncio.Task[int] | None = None
+        self._killed: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self._supervisor.run(), name="supervisor")
+        try:
+            await self.all_there()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stop()
+
+    @property
+    def workers(self) -> list[str]:
+        """Names of the draft and verify workers that run now."""
+        return sorted(name for name in self._supervisor.pids if name != "gateway")
+
+    def strike(self, victim: str, number: int) -> None:
+        """Sends a worker a signal; one that is being started again is not there to get it."""
+        pid = self._supervisor.pids.get(victim)
+        if pid is not None:
+            os.kill(pid, number)
+            if number == signal.SIGKILL:
+                self._killed[victim] = pid
+
+    async def all_there(self) -> None:
+        """Returns when every draft worker knows every verify worker and the gateway knows them all.
+
+        Raises:
+            ServiceFailed: That does not come about.
+        """
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                while not await asyncio.to_thread(self._are_all_there):
+                    if self._running is not None and self._running.done():
+                        raise ServiceFailed(f"the workers ended:\n{self._written()}")
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise ServiceFailed(f"the workers did not come back:\n{self._written()}") from None
+
+    def _are_all_there(self) -> bool:
+        pids = self._supervisor.pids
+        is_replaced = all(pids.get(name, pid) != pid for name, pid in self._killed.items())
+        return is_replaced and all(
+            _sample(port, name) == count for port, name, count in self._counts
+        )
+
+    def _note_line(self, name: str, line: str) -> None:
+        self.lines.append(f"{name}: {line}")
+
+    def _written(self) -> str:
+        return "\n".join(self.lines)[-LOG_TAIL:]
+
+    async def _stop(self) -> None:
+        self._supervisor.request_stop()
+        if self._running is not None:
+            await self._running
+
+
+def _any_port(preferred: int, taken: frozenset[int]) -> int:
+    return free_port(0, taken)
+
+
+def _metrics_port(spec: ChildSpec) -> int:
+    return int(spec.command[spec.command.index("--metrics-port") + 1])
+
+
+def _sample(port: int, name: str) -> float | None:
+    """One figure of a metrics page; None where there is no page."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PAGE_TIMEOUT_S) as page:
+            text = page.read().decode()
+    except OSError:
+        return None
+    families = text_string_to_metric_families(text)
+    return next((s.value for family in families for s in family.samples if s.name == name), None)
