@@ -1,9 +1,11 @@
 """Strikes down workers under load and shows that no stream notices.
 
     outrider disturb --blows 50 --streams 8
+    outrider disturb --cancels 10000 --streams 16
 
 Starts a gateway with several draft and verify workers, asks every request once in peace, then again
-and again while random workers are killed or stopped. Takes no decisions.
+and again while random workers are killed or stopped. Or lets clients leave at random moments, and
+looks at what is left behind. Takes no decisions.
 """
 
 import argparse
@@ -12,16 +14,16 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress
 
-from outrider.evaluation.client import AskFailed, chat_request, connect
-from outrider.evaluation.disturb_report import (
-    disturbance_document,
-    disturbance_table,
-    verdict_lines,
-)
+from outrider.evaluation.cancelling import CancelRun
+from outrider.evaluation.client import AskFailed, Stub, chat_request, connect
+from outrider.evaluation.disturb_report import outcome_lines, remains_lines
 from outrider.evaluation.disturb_run import DisturbRun, undisturbed
 from outrider.evaluation.disturbance import Outcome, outcome_of, plan_blows
 from outrider.evaluation.options import add_model, add_prompts, model_from, positive, prompts_from
@@ -49,20 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = open_console()
     end_with_sigterm()
     try:
-        model = Path(model_from(args))
-        prompts = prompts_from(args)
-        outcome = asyncio.run(_disturb(args, model, prompts, console))
+        passed, document = asyncio.run(
+            _run(args, Path(model_from(args)), prompts_from(args), console)
+        )
     except (AskFailed, BadPrompts, BadSettings, ServiceFailed) as error:
         console.print(f"disturb: {error}", style="red", markup=False)
         return EXIT_NOT_RUN
-    console.print(disturbance_table(outcome))
-    for line in verdict_lines(outcome):
-        console.print(line, markup=False, highlight=False)
     if args.json:
-        run = {name: str(value) for name, value in vars(args).items()}
-        text = json.dumps(disturbance_document(outcome, run), indent=1) + "\n"
-        args.json.write_text(text, encoding="utf-8")
-    return 0 if outcome.passed else EXIT_NOTICED
+        args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return 0 if passed else EXIT_NOTICED
 
 
 def requests_of(
@@ -80,9 +77,10 @@ def requests_of(
     ]
 
 
-async def _disturb(
+async def _run(
     args: argparse.Namespace, model: Path, prompts: Sequence[Prompt], console: Console
-) -> Outcome:
+) -> tuple[bool, dict[str, Any]]:
+    """Starts the workers and does what was asked for; says whether all is well, and all of it."""
     options = ServiceOptions(
         model,
         dtype=args.dtype,
@@ -91,18 +89,43 @@ async def _disturb(
         verify_workers=args.verify_workers,
     )
     requests = requests_of(prompts, args.method, args.max_new_tokens)
-    with verify_endpoints(os.environ, args.verify_workers) as endpoints:
+    settings = {name: str(value) for name, value in vars(args).items()}
+    with (
+        verify_endpoints(os.environ, args.verify_workers) as endpoints,
+        progress_bar(console) as bar,
+    ):
         async with (
             StagedWorkers(options, endpoints) as workers,
             connect(workers.address) as stub,
         ):
-            with progress_bar(console) as bar:
-                job = bar.add_task("undisturbed", total=len(requests))
-                expected = await undisturbed(stub, requests, args.streams, lambda: bar.advance(job))
-                blows = plan_blows(workers.workers, args.blows, args.seed)
-                strikes = bar.add_task("disturbed", total=len(blows))
-                run = DisturbRun(workers, stub, requests, args.streams)
-                fallen, records = await run.run(blows, lambda _: bar.advance(strikes))
+            if args.cancels:
+                job = bar.add_task("cancels", total=args.cancels)
+                cancelling = CancelRun(workers, stub, requests, args.streams, args.seed)
+                remains = await cancelling.run(args.cancels, lambda: bar.advance(job))
+                shown, found = remains_lines(remains), {"remains": asdict(remains)}
+                passed = remains.clean_s is not None
+            else:
+                outcome = await _disturb(args, workers, stub, requests, bar)
+                shown, found = outcome_lines(outcome), {"outcome": asdict(outcome)}
+                passed = outcome.passed
+    for line in shown:
+        console.print(line, markup=False, highlight=False)
+    return passed, {"run": settings, "passed": passed, **found}
+
+
+async def _disturb(
+    args: argparse.Namespace,
+    workers: StagedWorkers,
+    stub: Stub,
+    requests: Sequence[generation_pb2.GenerateRequest],
+    bar: Progress,
+) -> Outcome:
+    job = bar.add_task("undisturbed", total=len(requests))
+    expected = await undisturbed(stub, requests, args.streams, lambda: bar.advance(job))
+    blows = plan_blows(workers.workers, args.blows, args.seed)
+    strikes = bar.add_task("disturbed", total=len(blows))
+    run = DisturbRun(workers, stub, requests, args.streams)
+    fallen, records = await run.run(blows, lambda _: bar.advance(strikes))
     return outcome_of(fallen, records, expected)
 
 
@@ -118,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--verify-workers", type=positive, default=2, help="how many")
     parser.add_argument("--streams", type=positive, default=8, help="streams at a time")
     parser.add_argument("--blows", type=positive, default=50, help="workers that are struck")
+    parser.add_argument("--cancels", type=positive, help="clients that leave, instead of blows")
     parser.add_argument("--max-new-tokens", type=positive, default=96, help="of an answer")
     parser.add_argument("--seed", type=int, default=0, help="of what happens when to whom")
     parser.add_argument("--json", type=Path, help="file to write the outcome to")

@@ -1,12 +1,11 @@
-"""Shows a disturbed run: a table, a sentence, and a JSON document."""
+"""Shows a disturbed run: a table, and what clients noticed in words."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 
+from outrider.evaluation.cancelling import CLEAN_TIMEOUT_S, Remains
 from outrider.evaluation.disturbance import Outcome
 from outrider.evaluation.load import percentile
 
@@ -25,18 +24,28 @@ def disturbance_table(outcome: Outcome) -> Table:
     return table
 
 
-def verdict_lines(outcome: Outcome) -> list[str]:
-    """What clients noticed, in words."""
+def outcome_lines(outcome: Outcome) -> list[RenderableType]:
+    """A table of silences, and what clients noticed."""
     equal = outcome.streams - len(outcome.differing) - len(outcome.problems)
-    lines = [
+    lines: list[RenderableType] = [
+        disturbance_table(outcome),
         f"{outcome.streams} streams, {outcome.tokens} tokens; {outcome.moved} streams went on "
         f"elsewhere; {equal} equal to the undisturbed run, {len(outcome.differing)} differ, "
-        f"{len(outcome.problems)} failed"
+        f"{len(outcome.problems)} failed",
     ]
     lines += [f"  {many} x {problem}" for problem, many in Counter(outcome.problems).most_common()]
     return lines
 
 
-def disturbance_document(outcome: Outcome, run: Mapping[str, Any]) -> dict[str, Any]:
-    """All of it as JSON values."""
-    return {"run": dict(run), "passed": outcome.passed, "outcome": asdict(outcome)}
+def remains_lines(remains: Remains) -> list[RenderableType]:
+    """What cancelled streams left behind, in words."""
+    lines: list[RenderableType] = [
+        f"{remains.cancels} streams cancelled, {remains.ended} had ended before"
+    ]
+    if remains.clean_s is None:
+        left = ", ".join(f"{name} {value:g}" for name, value in remains.left.items() if value)
+        lines.append(f"  still in use {CLEAN_TIMEOUT_S:g} s later: {left}")
+    else:
+        lines.append(f"  nothing in use {remains.clean_s:.2f} s later")
+    lines += [f"  {name} grew by {mib:.1f} MiB" for name, mib in remains.grown_mib.items()]
+    return lines

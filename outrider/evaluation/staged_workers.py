@@ -43,6 +43,7 @@ class StagedWorkers:
         # Each blow is meant, so none is one too many.
         policy = RestartPolicy(max_delay_s=1.0, max_crashes=1_000_000)
         self._supervisor = Supervisor(specs, policy, self._note_line, self.lines.append)
+        self._metrics_ports = [http_port, *(_metrics_port(spec) for spec in specs[1:])]
         self._counts = [(http_port, "outrider_draft_workers", options.draft_workers)] + [
             (_metrics_port(spec), "outrider_verify_workers", options.verify_workers)
             for spec in specs
@@ -67,6 +68,18 @@ class StagedWorkers:
         trace: TracebackType | None,
     ) -> None:
         await self._stop()
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids of gateway and workers that run now, by name."""
+        return self._supervisor.pids
+
+    async def figure(self, name: str) -> float:
+        """A figure of the metrics, summed over all processes that have it."""
+        found = await asyncio.gather(
+            *(asyncio.to_thread(_sample, port, name) for port in self._metrics_ports)
+        )
+        return sum(one for one in found if one is not None)
 
     @property
     def workers(self) -> list[str]:

@@ -2,11 +2,10 @@
 
 from collections import Counter
 
-from outrider.evaluation.disturb_report import (
-    disturbance_document,
-    disturbance_table,
-    verdict_lines,
-)
+from rich.table import Table
+
+from outrider.evaluation.cancelling import Remains
+from outrider.evaluation.disturb_report import outcome_lines, remains_lines
 from outrider.evaluation.disturbance import (
     LONGEST_DELAY_S,
     Blow,
@@ -79,11 +78,19 @@ def test_a_changed_id_or_a_failure_is_noticed() -> None:
 
 def test_the_report_says_it_in_words_and_figures() -> None:
     records = [stream(0.5, 2.0), stream(1.0, ids=(9,)), StreamRecord(0, 0.0, problem="gone")]
-    outcome = outcome_of([(KILL, 1.0)], records, [(1, 2)])
-    lines = verdict_lines(outcome)
-    assert lines[0].startswith("3 streams, 3 tokens; 2 streams went on elsewhere; 1 equal")
-    assert lines[1] == "  1 x gone"
-    assert disturbance_table(outcome).row_count == 2
-    document = disturbance_document(outcome, {"seed": 0})
-    assert document["passed"] is False
-    assert document["outcome"]["gaps"][0]["longest_s"] == (1.5,)
+    table, *lines = outcome_lines(outcome_of([(KILL, 1.0)], records, [(1, 2)]))
+    assert isinstance(table, Table)
+    assert table.row_count == 2
+    assert str(lines[0]).startswith("3 streams, 3 tokens; 2 streams went on elsewhere; 1 equal")
+    assert lines[1:] == ["  1 x gone"]
+
+
+def test_what_clients_left_behind_is_said() -> None:
+    clean = Remains(9, 1, 0.25, {"outrider_sessions": 0.0}, {"gateway": 1.25})
+    assert remains_lines(clean) == [
+        "9 streams cancelled, 1 had ended before",
+        "  nothing in use 0.25 s later",
+        "  gateway grew by 1.2 MiB",
+    ]
+    left = Remains(9, 1, None, {"outrider_sessions": 2.0, "outrider_kv_blocks_in_use": 0.0}, {})
+    assert remains_lines(left)[1:] == ["  still in use 1 s later: outrider_sessions 2"]
