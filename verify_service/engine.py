@@ -4,6 +4,7 @@ Pure: no sockets, no torch, no clock (times are arguments, in seconds). The work
 
     for arrival: engine.handle(...)         -> messages to send
     engine.expire(now)                      -> silent peers lose their sessions
+    engine.settle()                         -> grammars that have been read; messages to send
     step = engine.plan()                    -> what to run, or None
     answers = target.run(step.segments)
     engine.finish(step, answers, ...)       -> messages to send, rows to move before the next step
@@ -167,6 +168,15 @@ class VerifyEngine:
     def waiting_count(self) -> int:
         """Sessions with a pending tree."""
         return len(self._planner.waiting)
+
+    @property
+    def is_reading(self) -> bool:
+        """True where a session waits for its grammar to be read."""
+        return self.sessions.is_reading
+
+    def settle(self) -> list[Outgoing]:
+        """Lets sessions run whose grammar has been read; answers those whose grammar is none."""
+        return list(self.sessions.settle())
 
     def plan(self) -> Step | None:
         """The next step, its rows reserved; None where nothing can run."""

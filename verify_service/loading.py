@@ -18,6 +18,7 @@ from outrider.protocol.fingerprints import tokenizer_fingerprint
 from outrider.settings import BadSettings
 from verify_service.calibration import measure_cost_table
 from verify_service.executor import TorchModel
+from verify_service.grammar_threads import GrammarThreads
 from verify_service.kv_blocks import KvBlocks
 from verify_service.settings import VerifySettings
 from verify_service.thread_choice import ThreadChoice
@@ -35,7 +36,7 @@ class LoadedTarget:
     model: TorchModel
     blocks: KvBlocks
     identity: m.HelloAck
-    grammars: Grammars | None
+    grammars: GrammarThreads | None
 
 
 def load_target(settings: VerifySettings) -> LoadedTarget:
@@ -124,14 +125,15 @@ def _identity(
     return m.HelloAck(os.urandom(m.ID_BYTES), target, settings.lease_ms, table)
 
 
-def _grammars(source: Path | str, target: m.TargetDescription) -> Grammars | None:
+def _grammars(source: Path | str, target: m.TargetDescription) -> GrammarThreads | None:
     if not isinstance(source, Path):
         return None
     try:
-        return Grammars.of_folder(source, target.vocab_size, target.eos_token_ids)
+        reader = Grammars.of_folder(source, target.vocab_size, target.eos_token_ids)
     except ValueError as error:
         logger.warning("requests with a grammar will be refused: %s", error)
         return None
+    return None if reader is None else GrammarThreads(reader)
 
 
 def _tokenizer_fingerprint(source: Path | str) -> str:

@@ -1,6 +1,6 @@
 """The open sessions of a verify worker: placed, given trees, closed. All fields are checked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from outrider.protocol import messages as m
@@ -13,17 +13,18 @@ from verify_service.counters import Counters
 from verify_service.kv_blocks import KvBlocks
 from verify_service.prefix_names import PrefixNames
 from verify_service.sessions import VerifySession, constraints_of
-from verify_service.step import Follower
+from verify_service.step import PendingFollower
 
 
 class GrammarSource(Protocol):
     """Reads the grammars of requests."""
 
-    def follow(self, grammar: Grammar) -> Follower:
-        """Begins a session.
+    def begin(self, grammar: Grammar, token_ids: Sequence[int]) -> PendingFollower:
+        """Begins to read one.
 
-        Raises:
-            BadGrammar: The grammar is not one.
+        Args:
+            grammar: Of a session.
+            token_ids: What was committed before, which it has to fit.
         """
 
 
@@ -78,14 +79,14 @@ class SessionTable:
             self.forget(known)
         try:
             self._check_open(message, feature_layers)
-            follower = self._follower(message)
+            grammar = self._begin_grammar(message)
         except InvalidField as error:
             return fault_of(message, m.FaultCode.INVALID_ARGUMENT, str(error))
         problem = self._lack_of_room(message)
         if problem:
             return fault_of(message, m.FaultCode.RESOURCE_EXHAUSTED, problem)
         self._arrivals += 1
-        self._sessions[message.session_id] = VerifySession(
+        session = VerifySession(
             peer=peer,
             opened=message,
             table=self._blocks.new_table(),
@@ -99,9 +100,25 @@ class SessionTable:
             feature_layers=feature_layers,
             wants_features=message.features_from is not None,
             next_feature_row=message.features_from or 0,
-            constraints=constraints_of(message, self._target.eos_token_ids, follower),
+            constraints=constraints_of(message, self._target.eos_token_ids, None),
+            grammar=grammar,
         )
-        return None
+        self._sessions[message.session_id] = session
+        return self._settle(session)
+
+    @property
+    def is_reading(self) -> bool:
+        """True where a grammar is being read."""
+        return any(session.grammar is not None for session in self)
+
+    def settle(self) -> list[tuple[PeerId, m.Fault]]:
+        """Lets sessions run whose grammar has been read; those whose grammar is none are forgotten.
+
+        Returns:
+            What the owners of those are told.
+        """
+        faults = [(session.peer, self._settle(session)) for session in list(self)]
+        return [(peer, fault) for peer, fault in faults if fault is not None]
 
     def propose(self, peer: PeerId, message: m.ProposeTree, now: float) -> list[m.ToDraft]:
         """Makes a tree the pending one.
@@ -171,24 +188,35 @@ class SessionTable:
         if message.features_from is not None and not feature_layers:
             raise InvalidField("features_from", "the Hello of this peer named no feature layers")
 
-    def _follower(self, message: m.OpenSession) -> Follower | None:
-        """Where the session stands in its grammar.
+    def _begin_grammar(self, message: m.OpenSession) -> PendingFollower | None:
+        """Begins to read the session's grammar, if it has one.
 
         Raises:
-            InvalidField: The grammar cannot be used, or what was committed does not fit it.
+            InvalidField: This target follows none.
         """
         grammar = message.sampling.grammar
         if grammar is None:
             return None
-        name = f"sampling.grammar.{grammar.kind.value}"
         if self._grammars is None:
-            raise InvalidField(name, "this target has no tokenizer.json, so it follows no grammar")
+            text = "this target has no tokenizer.json, so it follows no grammar"
+            raise InvalidField(_field_of(grammar), text)
+        return self._grammars.begin(grammar, message.token_ids[message.prompt_length :])
+
+    def _settle(self, session: VerifySession) -> m.Fault | None:
+        """Takes the session's grammar where it has been read; a refusal where it is none."""
+        opened, grammar = session.opened, session.opened.sampling.grammar
+        if session.grammar is None or grammar is None:
+            return None
         try:
-            follower = self._grammars.follow(grammar)
-            follower.extend(message.token_ids[message.prompt_length :])
+            follower = session.grammar.ready()
         except BadGrammar as error:
-            raise InvalidField(name, str(error)) from error
-        return follower
+            self.forget(session)
+            problem = InvalidField(_field_of(grammar), str(error))
+            return fault_of(opened, m.FaultCode.INVALID_ARGUMENT, str(problem))
+        if follower is not None:
+            session.constraints = constraints_of(opened, self._target.eos_token_ids, follower)
+            session.grammar = None
+        return None
 
     def _lack_of_room(self, message: m.OpenSession) -> str:
         """Why the session could never run to its end, or ""."""
@@ -218,6 +246,10 @@ class SessionTable:
         except InvalidField as error:
             return str(error)
         return ""
+
+
+def _field_of(grammar: Grammar) -> str:
+    return f"sampling.grammar.{grammar.kind.value}"
 
 
 def fault_of(message: m.OpenSession | m.ProposeTree, code: m.FaultCode, text: str) -> m.Fault:

@@ -10,7 +10,7 @@ from outrider.protocol.token_tree import TokenTree
 from verify_service.kv_blocks import BlockTable
 from verify_service.prefix_names import PrefixNames
 from verify_service.scheduler import Demand
-from verify_service.step import Constraints, Follower
+from verify_service.step import Constraints, Follower, PendingFollower
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +35,7 @@ class VerifySession:
         next_feature_row: First row whose features have not been sent and are wanted.
         last_features: What was sent with the last verdict, in case that is asked for again.
         constraints: On its tokens, beyond temperature and filters; None: there are none.
+        grammar: Is still being read; nothing may be drawn before.
     """
 
     peer: bytes
@@ -54,6 +55,12 @@ class VerifySession:
     next_feature_row: int = 0
     last_features: list[FeatureRows] = field(default_factory=list)
     constraints: Constraints | None = None
+    grammar: PendingFollower | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """True where it has a tree and everything that its tokens depend on."""
+        return self.tree is not None and self.grammar is None
 
     def extend(self, token_ids: Sequence[int]) -> None:
         """Takes tokens that were committed."""

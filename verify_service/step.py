@@ -30,6 +30,17 @@ class Follower(Protocol):
         """Takes tokens that were committed."""
 
 
+class PendingFollower(Protocol):
+    """A grammar that is being read."""
+
+    def ready(self) -> Follower | None:
+        """The session's place in it; None where it is still being read.
+
+        Raises:
+            BadGrammar: It cannot be used, or what was committed does not fit it.
+        """
+
+
 class Constraints(NamedTuple):
     """What may come in a session, beyond what temperature and filters say.
 

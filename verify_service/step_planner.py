@@ -52,7 +52,7 @@ class StepPlanner:
     @property
     def waiting(self) -> list[VerifySession]:
         """Sessions with a pending tree, the longest-waiting first; without one nothing is asked."""
-        waiting = [session for session in self._sessions if session.tree]
+        waiting = [session for session in self._sessions if session.may_run]
         return sorted(waiting, key=lambda session: (session.waiting_since, session.age))
 
     def plan(self) -> Step | None:

@@ -19,6 +19,7 @@ from verify_service.step import StepAnswers, Target
 from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
+READING_WAIT_MS = 2  # the same while a grammar is read
 HEARTBEAT_S = 0.2
 CAUTION = 4.0  # a step may take so many times what was measured on a quiet machine
 MAX_GRACE_S = 0.005  # see `_gather`
@@ -84,11 +85,13 @@ class VerifyWorker:
         """One turn: take what has arrived, run one step, answer."""
         self._turns += 1
         # After a step there may be more to run; where there was nothing, only a message can help.
-        self._take(0 if self._ran else IDLE_WAIT_MS)
+        wait_ms = READING_WAIT_MS if self._engine.is_reading else IDLE_WAIT_MS
+        self._take(0 if self._ran else wait_ms)
         self._gather()
         # Leases are judged after the socket is empty: a long step must not silence its peers.
         self._engine.expire(self._clock())
         self._heartbeat()
+        self._send(self._engine.settle())
         step = self._engine.plan()
         self._ran = step is not None
         if step is not None:

@@ -1,12 +1,16 @@
 """A tokenizer whose tokens are letters, digits and pairs of them."""
 
 import string
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from llguidance import LLTokenizer
 
 from outrider.grammars import Grammars
+from outrider.protocol.grammar import Grammar
 from tests.fakes.conversation import EOS
+from verify_service.step import Follower
 
 END = EOS
 VOCAB = 61
@@ -27,6 +31,34 @@ class _Wrapper:
     def __call__(self, text: bytes | str) -> list[int]:
         data = text.encode() if isinstance(text, str) else text
         return [PIECES.index(bytes([one])) for one in data]
+
+
+class ReadAtOnce:
+    """A `GrammarSource` without threads.
+
+    Args:
+        reader: Reads them.
+    """
+
+    def __init__(self, reader: Grammars) -> None:
+        self._reader = reader
+
+    def begin(self, grammar: Grammar, token_ids: Sequence[int]) -> "ReadAtOnce.Pending":
+        """As `GrammarSource.begin`."""
+        return ReadAtOnce.Pending(self._reader, grammar, token_ids)
+
+    class Pending(NamedTuple):
+        """A `PendingFollower` that is read when it is asked for."""
+
+        reader: Grammars
+        grammar: Grammar
+        token_ids: Sequence[int]
+
+        def ready(self) -> Follower:
+            """As `PendingFollower.ready`."""
+            follower = self.reader.follow(self.grammar)
+            follower.extend(self.token_ids)
+            return follower
 
 
 def letter_grammars() -> Grammars:

@@ -35,7 +35,7 @@ def decode(
         ack=ACK,
         drafters=drafters,
         make_target=lambda rows: TorchExecutor(target_model(family, slots=rows)),
-        grammars=letters.letter_grammars(),
+        grammars=letters.ReadAtOnce(letters.letter_grammars()),
         **shape,
     )
     talk.greet()
@@ -203,7 +203,7 @@ def test_a_request_that_leaves_no_token_ends_alone_and_says_so(prompts):
         lambda prefix: [],
         ack=ACK,
         make_target=lambda rows: TorchExecutor(target_model("llama", slots=rows)),
-        grammars=letters.letter_grammars(),
+        grammars=letters.ReadAtOnce(letters.letter_grammars()),
     )
     talk.greet()
     short = Sampling(grammar=Grammar(GrammarKind.REGEX, "[0-9]{2}"))
