@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from draft_service.canary import Canary
 from draft_service.drafters.drafter import Drafter
-from draft_service.drafters.head import HeadDrafter, HeadOptions
-from draft_service.drafters.head_watch import DropReason
+from draft_service.drafters.head import HeadDrafter
+from draft_service.drafters.network_trees import NetworkOptions
+from draft_service.drafters.network_watch import DropReason
 from draft_service.drafters.ngram import NgramDrafter
 from draft_service.drafters.none import NoDrafter
 from draft_service.row_extents import RowExtents
@@ -75,7 +76,7 @@ def make_methods(settings: DraftSettings, metrics: DraftMetrics) -> Methods:
         )
 
     def drafter(shape: TreeShape, has_text: bool) -> HeadDrafter:
-        options = HeadOptions(shape, has_text, settings.coupled_sampling)
+        options = NetworkOptions(shape, has_text, settings.coupled_sampling)
         return HeadDrafter(head.network, extents, options, on_drop, time.monotonic)
 
     alone = StaticShape.parsed(settings.static_tree) if settings.static_tree else DynamicShape()

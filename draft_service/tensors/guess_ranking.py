@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from draft_service.drafters.head_network import Ranking
+from draft_service.drafters.draft_network import Ranking
 from outrider.modeling.noise import gumbel
 from outrider.modeling.token_choice import filtered_scores
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from draft_service.drafters.head_network import Guesses, NodeRows, Ranking, TrueRows
+from draft_service.drafters.draft_network import Guesses, NodeRows, Ranking, TrueRows
 from draft_service.settings import DraftSettings
 from draft_service.tensors.torch_head import TorchHead
 from outrider.embedded_model import EMBEDDED, resolve_model

@@ -9,7 +9,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from draft_service.drafters.head_network import Guesses, NodeRows, Ranking, TrueRows
+from draft_service.drafters.draft_network import Guesses, NodeRows, Ranking, TrueRows
 from draft_service.tensors.guess_ranking import rank
 from outrider.modeling.heads.draft_head import DraftHead, HeadOutput
 from outrider.modeling.heads.pooled_attention import DraftSegment, PooledAttention, draft_layers
