@@ -91,12 +91,20 @@ def up(
             "the one that comes with the embedded model."
         ),
     ] = AUTO_HEAD,
+    draft_model: Annotated[
+        str,
+        typer.Option(
+            help="Small model with the target's tokenizer that drafts for it: a folder, a hub "
+            'name or "embedded"; empty: none.',
+            envvar="OUTRIDER_DRAFT_DRAFT_MODEL",
+        ),
+    ] = "",
 ) -> None:
     """Run gateway, draft and verify worker on this machine; Ctrl-C stops them."""
     from outrider.supervision.up import run_up  # noqa: PLC0415  the others start faster without it
 
     options = ServiceOptions(Path(), grpc_port, http_port, dtype, draft_method)
-    raise typer.Exit(run_up(model, head, options, pull, os.environ))
+    raise typer.Exit(run_up(model, head, draft_model, options, pull, os.environ))
 
 
 @app.command()

@@ -35,6 +35,7 @@ class ServiceOptions:
         dtype: Of the target; "" leaves it to the verify worker.
         draft_method: "" leaves it to the draft worker.
         head: Folder of a draft head made for the target; None: none.
+        draft_model: Folder of a draft model with the target's tokenizer; None: none.
     """
 
     model: Path
@@ -43,6 +44,7 @@ class ServiceOptions:
     dtype: str = ""
     draft_method: str = ""
     head: Path | None = None
+    draft_model: Path | None = None
 
 
 def plan_services(
@@ -80,6 +82,8 @@ def plan_services(
         draft_flags["--default-method"] = options.draft_method
     if options.head is not None:
         draft_flags |= {"--head": str(options.head), "--target": str(options.model)}
+    if options.draft_model is not None:
+        draft_flags |= {"--draft-model": str(options.draft_model), "--target": str(options.model)}
     gateway_flags = {
         "--model": str(options.model),
         "--draft-address": f"{_bracketed(draft_host)}:{draft_port}",
