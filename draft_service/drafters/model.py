@@ -19,7 +19,9 @@ from outrider.protocol.decoding import Sampling
 from outrider.protocol.messages import FeatureRows
 from outrider.protocol.token_tree import TokenTree
 
-PREFILL_ROWS = 128  # of one pass: a verdict that comes meanwhile waits for its end
+# Of one pass; a verdict that comes meanwhile waits for its end. On a CPU larger ones save nothing:
+# 64, 128 and 256 rows of a 135M model took 340, 676 and 1311 ms on one busy core.
+PREFILL_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)

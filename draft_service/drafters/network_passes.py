@@ -68,7 +68,8 @@ class NetworkPasses:
         """
         shares: dict[NetworkSession, TrueRows] = {}
         for session, count in counts.items():
-            rows = self._with_room(session, count)
+            # For all known tokens, so that a prompt which is run in pieces need not move.
+            rows = self._with_room(session, len(session.token_ids) - session.true_rows)
             if rows is not None:
                 shares[session] = rows.take(count, session.token_ids, rankings.get(session))
         if not shares:

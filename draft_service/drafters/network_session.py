@@ -41,6 +41,11 @@ class NetworkSession:
         return 0 if self.rows is None else self.rows.ready(len(self.token_ids))
 
     @property
+    def true_rows(self) -> int:
+        """Rows of committed tokens in draft KV."""
+        return 0 if self.rows is None else self.rows.true_rows
+
+    @property
     def growth(self) -> Growth:
         """The outstanding tree, where there is one."""
         assert self.tree is not None, "between draft and commit"

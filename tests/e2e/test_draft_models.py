@@ -12,7 +12,7 @@ from outrider.evaluation.service import Service, ServiceFailed, ServiceOptions
 from outrider.v1 import decoding_pb2, generation_pb2
 from tests.e2e.conftest import TINY_ENVIRONMENT
 from tests.e2e.processes import children
-from tests.e2e.streams import Client, ids_of, ids_request
+from tests.e2e.streams import Client, Responses, ids_of, ids_request
 from tests.e2e.tiny_model import SENTENCES, TinyModel, build_draft_model
 
 LENGTH = 40
@@ -54,6 +54,15 @@ def prompts(tiny_model: TinyModel) -> list[list[int]]:
     return [*chats, tiny_model.cycle().prompt_ids, [*chats[0], *chats[2], *chats[4]], chats[3][:7]]
 
 
+def share_accepted(streams: list[Responses]) -> float:
+    """Of the depths that rounds got to and had candidates at, those where one was accepted."""
+    reports = [responses[-1].speculation_report for responses in streams]
+    assert {report.method for report in reports} == {"model"}
+    offered = sum(sum(report.offered_by_depth) for report in reports)
+    assert offered > 0
+    return sum(sum(report.accepted_by_depth) for report in reports) / offered
+
+
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_greedy_ids_equal_transformers(
     drafted: tuple[Service, bool],
@@ -66,20 +75,17 @@ def test_greedy_ids_equal_transformers(
     streams = draft_client.generate_together(requests, concurrency)
     wanted = [tiny_model.greedy(ids, LENGTH, ignore_eos=True) for ids in prompts]
     assert [ids_of(responses) for responses in streams] == wanted
-    reports = [responses[-1].speculation_report for responses in streams]
-    assert {report.method for report in reports} == {"model"}
-    offered = sum(sum(report.offered_by_depth) for report in reports)
-    accepted = sum(sum(report.accepted_by_depth) for report in reports)
-    assert offered > 0
-    if drafted[1]:
-        assert accepted > 0.95 * offered
-        assert sum(report.rounds for report in reports) < len(prompts) * LENGTH / 3
+    knows_the_target = drafted[1]
+    assert (share_accepted(streams) > 0.95) == knows_the_target
+    if knows_the_target and concurrency == 1:  # streams beside others get flatter trees
+        rounds = sum(responses[-1].speculation_report.rounds for responses in streams)
+        assert rounds < len(prompts) * LENGTH / 3
 
 
 def test_seeded_ids_do_not_depend_on_the_method(
     drafted: tuple[Service, bool], draft_client: Client, prompts: list[list[int]]
 ) -> None:
-    runs, rounds = {}, {}
+    runs = {}
     for method in ("model", "none"):
         requests = [
             ids_request(
@@ -91,12 +97,11 @@ def test_seeded_ids_do_not_depend_on_the_method(
             )
             for place, ids in enumerate(prompts)
         ]
-        streams = draft_client.generate_together(requests, 8)
-        runs[method] = [ids_of(responses) for responses in streams]
-        rounds[method] = sum(responses[-1].speculation_report.rounds for responses in streams)
-    assert runs["model"] == runs["none"]
-    if drafted[1]:
-        assert rounds["model"] < rounds["none"] / 2, "it knows the draws too"
+        runs[method] = draft_client.generate_together(requests, 8)
+    ids = {method: [ids_of(one) for one in streams] for method, streams in runs.items()}
+    assert ids["model"] == ids["none"]
+    # A model that knows the target knows its draws too.
+    assert (share_accepted(runs["model"]) > 0.95) == drafted[1]
 
 
 def test_a_request_may_name_the_method_and_others_are_refused(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draft_service.drafters.drafter import Drafter
 from draft_service.drafters.model import ModelDrafter
 from draft_service.drafters.network_trees import NetworkOptions
 from draft_service.drafters.network_watch import DropReason
@@ -37,7 +38,7 @@ class ModelTalk(Conversation):
             lambda session_id, reason, text: self.drops.append(reason),
             lambda: self.now,
         )
-        drafters = {"model": drafter, "none": NoDrafter()}
+        drafters: dict[str, Drafter] = {"model": drafter, "none": NoDrafter()}
         super().__init__(logits_of, drafters=drafters, **options)
         self.greet()
 
