@@ -99,6 +99,8 @@ def _worker(
     engine = DraftEngine(
         hello=m.Hello(
             boot_id=os.urandom(m.ID_BYTES),
+            tokenizer_fingerprint=methods.built_for.tokenizer_fingerprint,
+            vocab_size=methods.built_for.vocab_size,
             feature_layers=layout.feature_layers if layout is not None else (),
         ),
         links=[VerifyLink(settings.verify_timeout_s) for _ in settings.endpoints],

@@ -9,6 +9,7 @@ Pure: no sockets, no clock (times are arguments, in seconds). The worker's loop 
     for method, batch in engine.ready():    streams that may propose
         trees = drafter.draft(...)
         engine.propose(batch, trees, ...)
+    for drafter: drafter.prepare()          what need not be done before trees are sent
 
 What is to be sent or told is collected in `outbox` and `events`; the worker empties them each turn.
 """

@@ -8,8 +8,8 @@ from draft_service.tree_shape import StaticShape
 from outrider.settings import check_loopback
 from outrider.worker_settings import WorkerSettings
 
-METHODS = ("hybrid", "eagle3", "eagle1", "ngram", "none")  # those with a head come first
-WITHOUT_HEAD = ("ngram", "none")
+HEAD_METHODS = ("hybrid", "eagle3", "eagle1")
+METHODS = ("model", *HEAD_METHODS, "ngram", "none")
 
 
 class DraftSettings(WorkerSettings):
@@ -26,15 +26,30 @@ class DraftSettings(WorkerSettings):
     grpc_port: int = Field(50052, description="port for the gateway", ge=1, le=65535)
     metrics_port: int = Field(9101, description="port of /metrics; 0: none", ge=0, le=65535)
     head: str = Field("", description="folder of a draft head; empty: none is loaded")
+    draft_model: str = Field(
+        "",
+        description="small causal language model with the target's tokenizer: a folder, a hub name "
+        "or 'embedded'; empty: none is loaded",
+    )
     target: str = Field(
-        "embedded", description="folder of the target that the head was made for, or 'embedded'"
+        "embedded",
+        description="folder of the target that head or draft model are for, or 'embedded'",
     )
     head_dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="the head's weights; auto: as stored, float32 on a CPU without bf16"
     )
-    device: str = Field("auto", description="where the head runs: cpu, cuda, cuda:N or auto")
+    draft_model_dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="the draft model's weights and cache; auto: as for the head"
+    )
+    device: str = Field(
+        "auto", description="where head and draft model run: cpu, cuda, cuda:N or auto"
+    )
     threads: int = Field(0, description="torch threads on a CPU; 0: one per core", ge=0, le=1024)
-    draft_cache_mib: int = Field(256, description="memory of the head's own KV rows, MiB", ge=1)
+    draft_cache_mib: int = Field(
+        256,
+        description="memory of the head's own KV rows, and of the draft model's, MiB each",
+        ge=1,
+    )
     coupled_sampling: bool = Field(
         True, description="at temperatures above 0, guess with the noise that decides"
     )
@@ -44,13 +59,13 @@ class DraftSettings(WorkerSettings):
     )
     static_tree: str = Field(
         "",
-        description="fixed tree of the method that uses the head alone, as paths of places among "
-        "siblings, such as '0 1 0.0 0.1 0.0.0'; empty: trees grow by their scores",
+        description="fixed tree of the methods that use head or draft model alone, as paths of "
+        "places among siblings, such as '0 1 0.0 0.1 0.0.0'; empty: trees grow by their scores",
     )
     default_method: str = Field(
         "",
         description=f"draft method of requests that name none: {', '.join(METHODS)}; empty: "
-        "hybrid with a head, else ngram",
+        "model with a draft model, hybrid with a head, else ngram",
     )
     max_nodes: int = Field(24, description="most nodes of a tree, root included", ge=1, le=1024)
     max_depth: int = Field(10, description="most drafted tokens on one path", ge=1, le=64)
@@ -93,11 +108,13 @@ class DraftSettings(WorkerSettings):
         return paths
 
     @model_validator(mode="after")
-    def _method_has_its_head(self) -> Self:
-        if self.default_method not in ("", *WITHOUT_HEAD) and not self.head:
+    def _methods_have_their_networks(self) -> Self:
+        if self.default_method in HEAD_METHODS and not self.head:
             raise ValueError(f"default_method {self.default_method} needs a head; set --head")
-        if self.static_tree and not self.head:
-            raise ValueError("static_tree needs a head; set --head")
+        if self.default_method == "model" and not self.draft_model:
+            raise ValueError("default_method model needs a draft model; set --draft-model")
+        if self.static_tree and not self.head and not self.draft_model:
+            raise ValueError("static_tree needs a head or a draft model; set one")
         return self
 
     @model_validator(mode="after")

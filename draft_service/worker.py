@@ -64,6 +64,7 @@ class DraftWorker:
         self._stopping = threading.Event()
         self._stale_reported = 0
         self._turned_at = clock()
+        self._has_more = False  # to prepare, while nothing arrives
         self._thread = threading.Thread(target=self._run, name="draft-worker", daemon=True)
         self.target: TargetDescription | None = None
         self.problem = "the draft worker is starting"
@@ -116,7 +117,7 @@ class DraftWorker:
             poller.register(channel.monitor, zmq.POLLIN)
         try:
             while not self._stopping.is_set():
-                poller.poll(IDLE_WAIT_MS)
+                poller.poll(0 if self._has_more else IDLE_WAIT_MS)
                 self._drain_wakes()
                 self._turn()
         finally:
@@ -141,6 +142,8 @@ class DraftWorker:
         self._draft()
         self._flush()
         self._report()
+        # Behind the trees that were just sent: the verify worker is busy with them.
+        self._has_more = any([drafter.prepare() for drafter in self._drafters.values()])
 
     def _draft(self) -> None:
         for method, batch in self._engine.ready().items():

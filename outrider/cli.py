@@ -91,6 +91,14 @@ def up(
             "the one that comes with the embedded model."
         ),
     ] = AUTO_HEAD,
+    draft_model: Annotated[
+        str,
+        typer.Option(
+            help="Small model with the target's tokenizer that drafts for it: a folder, a hub "
+            'name or "embedded"; empty: none.',
+            envvar="OUTRIDER_DRAFT_DRAFT_MODEL",
+        ),
+    ] = "",
     draft_workers: Annotated[int, typer.Option(min=1, max=64, help="How many.")] = 1,
     verify_workers: Annotated[
         int, typer.Option(min=1, max=64, help="How many, each with the whole model.")
@@ -108,7 +116,7 @@ def up(
         draft_workers=draft_workers,
         verify_workers=verify_workers,
     )
-    raise typer.Exit(run_up(model, head, options, pull, os.environ))
+    raise typer.Exit(run_up(model, head, draft_model, options, pull, os.environ))
 
 
 @app.command()

@@ -47,13 +47,16 @@ def embedded_model_folder(environ: Mapping[str, str]) -> Path:
     return cache_folder(environ) / "models" / MODEL_NAME
 
 
-def resolve_model(name_or_path: str, environ: Mapping[str, str] = os.environ) -> Path | str:
-    """Finds what a `--model` setting means.
+def resolve_model(
+    name_or_path: str, environ: Mapping[str, str] = os.environ, flag: str = "--model"
+) -> Path | str:
+    """Finds what a setting that names a model means.
 
     Args:
         name_or_path: "embedded" or "" for the embedded model, a local folder, or a hub name
             such as "org/name".
         environ: Environment, for the cache.
+        flag: The setting, for messages.
 
     Returns:
         A folder as a path, or a hub name as a string.
@@ -73,10 +76,10 @@ def resolve_model(name_or_path: str, environ: Mapping[str, str] = os.environ) ->
     folder = Path(text).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise BadSettings(f"--model {text}: the folder holds no config.json")
+            raise BadSettings(f"{flag} {text}: the folder holds no config.json")
         return folder.absolute()
     if folder.exists():
-        raise BadSettings(f"--model {text}: is a file; name the folder that holds the model")
+        raise BadSettings(f"{flag} {text}: is a file; name the folder that holds the model")
     if _HUB_NAME.fullmatch(text):
         return text
-    raise BadSettings(f"--model {text}: no such folder, and not a name such as org/name")
+    raise BadSettings(f"{flag} {text}: no such folder, and not a name such as org/name")

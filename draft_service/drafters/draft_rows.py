@@ -1,9 +1,9 @@
-"""What one session has in draft KV, and which of its features wait to get there."""
+"""What one session has in draft KV."""
 
 from collections.abc import Sequence
 
-from draft_service.drafters.feature_queue import FeatureQueue
-from draft_service.drafters.head_network import Guesses, HeadNetwork, Ranking, TrueRows
+from draft_service.drafters.draft_network import DraftNetwork, Guesses, Ranking, TrueRows
+from draft_service.drafters.row_sources import RowSource
 from draft_service.row_extents import Extent, RowExtents
 
 
@@ -13,40 +13,31 @@ class DraftRows:
     Args:
         network: Holds the rows.
         extents: Of its pool.
+        source: Gives the true ones.
 
     Attributes:
-        queue: Features that have arrived.
-        root_guesses: What the head says follows on the last committed token; None where it has not
-            seen all rows up to it.
+        root_guesses: What the network says follows on the last committed token; None where it has
+            not seen all rows up to it.
     """
 
-    def __init__(self, network: HeadNetwork, extents: RowExtents) -> None:
-        self.queue = FeatureQueue()
+    def __init__(self, network: DraftNetwork, extents: RowExtents, source: RowSource) -> None:
         self.root_guesses: Guesses | None = None
-        self._network, self._extents = network, extents
+        self._network, self._extents, self._source = network, extents, source
         self._extent: Extent | None = None
 
     @property
     def true_rows(self) -> int:
-        """Rows in draft KV that were made from features of the target."""
-        return self.queue.first_row
+        """Rows of committed tokens in draft KV."""
+        return self._source.taken_rows
 
     @property
     def start(self) -> int:
         """Slot of the first row."""
         return 0 if self._extent is None else self._extent.start
 
-    def awaited_row(self, token_count: int) -> int:
-        """First row whose features are wanted, should the session be placed anew.
-
-        Features of uncommitted tokens, and of the root, will come again and are forgotten.
-        """
-        self.queue.forget_from(token_count - 1)
-        return self.queue.next_row
-
     def ready(self, token_count: int) -> int:
-        """Rows that can be run: row p needs the token at p + 1 besides its feature."""
-        return max(0, min(self.queue.next_row, token_count - 1) - self.true_rows)
+        """True rows that the next round may run."""
+        return self._source.ready_rows(token_count)
 
     def reserve(self, more_rows: int) -> bool:
         """Makes room behind the true rows; False where the pool has none."""
@@ -66,13 +57,13 @@ class DraftRows:
         return True
 
     def take(self, count: int, token_ids: Sequence[int], ranking: Ranking | None) -> TrueRows:
-        """The pass that puts the next `count` ready rows into draft KV; room has been reserved."""
+        """The pass that puts the next `count` rows into draft KV; room has been reserved."""
         first = self.true_rows
-        features = self.queue.take(count)
+        inputs = self._source.take(count, token_ids)
         return TrueRows(
             first_row=first,
-            token_ids=token_ids[first + 1 : first + 1 + count],
-            features=features,
+            token_ids=inputs.token_ids,
+            features=inputs.features,
             slots=range(self.start, self.start + first + count),
             ranking=ranking,
         )

@@ -43,6 +43,13 @@ class Drafter(Protocol):
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """One tree per session, each rooted in its last committed token."""
 
+    def prepare(self) -> bool:
+        """Does a bounded piece of what no tree waits for, while verdicts are awaited.
+
+        Returns:
+            True where more of it is left.
+        """
+
     def commit(
         self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
     ) -> None:

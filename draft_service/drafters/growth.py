@@ -1,7 +1,7 @@
-"""How one session's tree grows in one round, from a head's guesses, the session's text, or both.
+"""How one session's tree grows in one round: from a draft network, the session's text, or both.
 
-Level by level: `plan_level`, the head's pass over `rows_of`, `add_level`; then `finish`. Levels
-that the head does not see are grown from the text alone and cost nothing.
+Level by level: `plan_level`, the network's pass over `rows_of`, `add_level`; then `finish`. Levels
+that the network does not see are grown from the text alone and cost nothing.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from draft_service.candidate_tree import CandidateTree
 from draft_service.drafters.calibration import Calibration
+from draft_service.drafters.draft_network import Guesses, NodeRows, Ranking
 from draft_service.drafters.drafter import TreeBudget
-from draft_service.drafters.head_network import Guesses, NodeRows, Ranking
 from draft_service.drafters.merging import Proposal, Voice, merge
 from draft_service.drafters.ngram_text import Continuation, NgramText
 from draft_service.drafters.suffix_index import Occurrence
@@ -26,8 +26,8 @@ class Sources:
     """What a session's trees grow from.
 
     Args:
-        drawing: How the head's guesses are ranked; each way is calibrated for itself.
-        calibration: Of the head's guesses.
+        drawing: How the network's guesses are ranked; each way is calibrated for itself.
+        calibration: Of the network's guesses.
         text: The session's own text, or None.
         shape: Which nodes are expanded and sent.
     """
@@ -56,7 +56,7 @@ class Origin:
     Args:
         proposal: What spoke for it; None for the root.
         places: Where the text goes on below it.
-        guesses: What the head says below it, once asked.
+        guesses: What the network says below it, once asked.
         continuations: What the text says below it; None until asked.
         row: Its place among this round's node rows in draft KV, once it has one.
     """
@@ -68,9 +68,9 @@ class Origin:
     row: int | None = None
 
     @property
-    def has_head(self) -> bool:
-        """True where the head spoke for it."""
-        return self.proposal is not None and self.proposal.voice.has_head
+    def has_network(self) -> bool:
+        """True where the network spoke for it."""
+        return self.proposal is not None and self.proposal.voice.has_network
 
 
 class Growth:
@@ -78,14 +78,14 @@ class Growth:
 
     Args:
         root_token: The last committed token.
-        root_guesses: What the head says follows on it; None without a head.
+        root_guesses: What the network says follows on it; None without a network.
         sources: What to grow from.
         budget: Largest size, and what rows cost.
 
     Attributes:
         tree: All candidates so far.
         kept: Those that are sent, by their index in the token tree.
-        has_head: True while the head is asked.
+        has_network: True while the network is asked.
         row_count: Node rows in draft KV.
     """
 
@@ -96,16 +96,16 @@ class Growth:
         self.sources, self.budget = sources, budget
         self.tree = CandidateTree(root_token, Origin(None, places, root_guesses))
         self.kept: list[int] = [ROOT]
-        self.has_head = root_guesses is not None
+        self.has_network = root_guesses is not None
         self.row_count = 0
         self._depth = 0  # nodes of this depth have no children yet
         self._grow()
 
     def plan_level(self, times: LevelTimes) -> list[int]:
-        """Nodes that the head should see next; none where that is not worth the time."""
-        if not self.has_head or self._depth >= self.budget.max_depth:
+        """Nodes that the network should see next; none where that is not worth the time."""
+        if not self.has_network or self._depth >= self.budget.max_depth:
             return []
-        # A node that the text alone put under one that the head has not seen has no feedback.
+        # A node that the text alone put under one that the network has not seen has no feedback.
         latest = self.tree.level(self._depth)
         ready = [node for node in latest if self._above(node).guesses is not None]
         nodes = self.sources.shape.to_expand(self.tree, ready, self.budget)
@@ -114,7 +114,7 @@ class Growth:
         return nodes if nodes and pays else []
 
     def rows_of(self, nodes: Sequence[int], true_rows: int, start: int, rank: Ranking) -> NodeRows:
-        """The pass that asks the head what follows on some nodes.
+        """The pass that asks the network what follows on some nodes.
 
         Args:
             nodes: Of `plan_level`.
@@ -139,7 +139,7 @@ class Growth:
         """Adds the children of the deepest nodes.
 
         Args:
-            nodes: Those that the head has seen, in the order of its rows.
+            nodes: Those that the network has seen, in the order of its rows.
             answers: What it says follows on each.
         """
         for node, guesses in zip(nodes, answers, strict=True):
@@ -170,10 +170,10 @@ class Growth:
     def _add_children(self, node: int) -> None:
         origin, depth = self.tree.nodes[node].origin, self._depth + 1
 
-        def head_prob(raw: float) -> float:
-            return self.sources.prob(Proposal(0, raw, Voice.HEAD, None), depth)
+        def network_prob(raw: float) -> float:
+            return self.sources.prob(Proposal(0, raw, Voice.NETWORK, None), depth)
 
-        proposals = merge(origin.guesses, self._continuations(node), head_prob)
+        proposals = merge(origin.guesses, self._continuations(node), network_prob)
         probs = [self.sources.prob(proposal, depth) for proposal in proposals]
         scale = MAX_MASS / max(MAX_MASS, sum(probs))
         for proposal, prob in zip(proposals, probs, strict=True):
@@ -192,7 +192,7 @@ class Growth:
         return origin.continuations
 
     def _promised(self, nodes: Sequence[int]) -> list[float]:
-        """Survival of one child more below each node, were the head as good as one level above.
+        """Survival of one child more below each node, were the network as good as above.
 
         What the text already offers there is taken off.
         """
@@ -200,7 +200,7 @@ class Growth:
         above = [candidates[node] for node in self.tree.level(self._depth - 1)]
         latest = [candidates[node] for node in self.tree.level(self._depth)]
         asked = sum(node.survival for node in above if node.origin.guesses is not None)
-        found = sum(node.survival for node in latest if node.origin.has_head)
+        found = sum(node.survival for node in latest if node.origin.has_network)
         hit_rate = found / asked if asked else 0.0
         offered = [sum(one.prob for one in self._continuations(node)) for node in nodes]
         return [

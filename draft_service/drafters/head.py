@@ -1,51 +1,34 @@
-"""Drafting with a head, and with the session's own text beside it: the hybrid tree.
+"""Drafting with a head, and in the hybrid with the session's own text beside it.
 
-A session has features, draft KV and a head to ask until one of them fails; it is then drafted from
-its text alone, or not at all, and its stream never notices. One call of `draft` runs one pass over
-newly committed rows with the target's features, which replace the head's own guesses, and then one
-pass for each level of the trees, all sessions together.
+A head reads features of the target, which arrive as rows are committed; they replace what it fed
+itself while its last tree grew.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from draft_service.drafters.acceptance_rates import AcceptanceRates
-from draft_service.drafters.calibration import Calibration
-from draft_service.drafters.draft_rows import DraftRows
+from draft_service.drafters.draft_network import HeadNetwork
 from draft_service.drafters.drafter import TreeBudget
-from draft_service.drafters.growth import Growth, Sources
-from draft_service.drafters.head_network import HeadNetwork
-from draft_service.drafters.head_passes import HeadPasses, OnDrop
-from draft_service.drafters.head_session import HeadSession
-from draft_service.drafters.head_watch import DropReason, HeadWatch, RoundCost
-from draft_service.drafters.hindsight import learn
-from draft_service.drafters.ngram_text import NgramText
+from draft_service.drafters.network_passes import OnDrop
+from draft_service.drafters.network_session import NetworkSession
+from draft_service.drafters.network_trees import PASS_ROWS, NetworkOptions, NetworkTrees
+from draft_service.drafters.network_watch import DropReason
+from draft_service.drafters.row_sources import HeadRowSource
 from draft_service.row_extents import RowExtents
-from draft_service.tree_shape import LevelTimes, TreeShape
 from outrider.protocol.decoding import Sampling
 from outrider.protocol.messages import FeatureRows
 from outrider.protocol.token_tree import TokenTree
 
-PASS_ROWS = 256  # most true rows of one pass
-FRESH_ROWS = 64  # more rows of a session at once are prefill, which is not held against the head
-
 MAX_ROUNDS_BEHIND = 8  # lost features are asked for again; where they stay away, that is given up
 
 
-@dataclass(frozen=True, slots=True)
-class HeadOptions:
-    """How a method uses a head.
+@dataclass(slots=True)
+class _FedSession:
+    """A session, what feeds it, and after how many rounds in a row features were missing."""
 
-    Args:
-        shape: Which nodes are expanded and sent.
-        has_text: True: the session's own text proposes nodes too.
-        is_coupled: True: at temperatures above 0 guesses are ranked by the noise that the verify
-            worker will use.
-    """
-
-    shape: TreeShape
-    has_text: bool = False
-    is_coupled: bool = True
+    session: NetworkSession
+    source: HeadRowSource
+    rounds_behind: int = 0
 
 
 class HeadDrafter:
@@ -63,147 +46,63 @@ class HeadDrafter:
         self,
         network: HeadNetwork,
         extents: RowExtents,
-        options: HeadOptions,
+        options: NetworkOptions,
         on_drop: OnDrop,
         clock: Callable[[], float],
     ) -> None:
-        self._network, self._extents, self._options = network, extents, options
-        self._passes = HeadPasses(network, extents, on_drop, clock)
-        self._shared_calibration = Calibration()
-        self._shared_rates = AcceptanceRates()
-        self._sessions: dict[bytes, HeadSession] = {}
+        self._feature_size = network.feature_size
+        self._trees = NetworkTrees(network, extents, options, on_drop, clock)
+        self._fed: dict[bytes, _FedSession] = {}
 
     def open(self, session_id: bytes, token_ids: Sequence[int], sampling: Sampling) -> None:
         """As `Drafter.open`."""
-        drawing = "greedy"
-        if not sampling.is_greedy:
-            drawing = "coupled" if self._options.is_coupled else "uncoupled"
-        text = NgramText(token_ids, self._shared_rates) if self._options.has_text else None
-        calibration = Calibration(self._shared_calibration)
-        self._sessions[session_id] = HeadSession(
-            session_id=session_id,
-            token_ids=list(token_ids),
-            sampling=sampling,
-            is_coupled=self._options.is_coupled,
-            sources=Sources(drawing, calibration, text, self._options.shape),
-            rows=DraftRows(self._network, self._extents),
-            watch=HeadWatch(),
-        )
+        source = HeadRowSource()
+        session = self._trees.open(session_id, token_ids, sampling, source)
+        self._fed[session_id] = _FedSession(session, source)
 
     def features_from(self, session_id: bytes) -> int | None:
         """As `Drafter.features_from`."""
-        session = self._sessions[session_id]
-        if session.rows is None:
+        fed = self._fed[session_id]
+        if fed.session.rows is None:
             return None
-        return session.rows.awaited_row(len(session.token_ids))
+        return fed.source.awaited_row(len(fed.session.token_ids))
 
     def take_features(self, rows: FeatureRows) -> None:
         """As `Drafter.take_features`; the rows of a long prompt are run as they arrive."""
-        session = self._sessions.get(rows.session_id)
-        if session is None or session.rows is None:
+        fed, passes = self._fed.get(rows.session_id), self._trees.passes
+        if fed is None or fed.session.rows is None:
             return
-        wanted = self._network.feature_size
-        if rows.row_size != wanted:
-            text = f"{rows.row_size} values a row, the head takes {wanted}"
-            self._passes.drop(session, DropReason.WRONG_FEATURES, text)
-        elif not session.rows.queue.push(rows):
+        session = fed.session
+        if rows.row_size != self._feature_size:
+            text = f"{rows.row_size} values a row, the head takes {self._feature_size}"
+            passes.drop(session, DropReason.WRONG_FEATURES, text)
+        elif not fed.source.queue.push(rows):
             text = f"before row {rows.first_row}"
-            self._passes.drop(session, DropReason.MISSING_FEATURES, text)
+            passes.drop(session, DropReason.MISSING_FEATURES, text)
         while session.ready_rows > PASS_ROWS:
-            self._passes.absorb({session: PASS_ROWS}, {})
+            passes.absorb({session: PASS_ROWS}, {})
 
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
-        sessions = [self._sessions[session_id] for session_id in session_ids]
-        spent = self._catch_up(sessions, budgets)
-        for session, budget in zip(sessions, budgets, strict=True):
-            guesses = session.rows.root_guesses if session.rows is not None else None
-            session.tree = Growth(session.token_ids[-1], guesses, session.sources, budget)
-        with_head = [session for session in sessions if session.growth.has_head]
-        spent = self._grow(with_head, spent)
-        trees = [session.growth.finish(spent) for session in sessions]
-        for session in sessions:
-            session.cost = None
-        for session in with_head:
-            session.cost = _cost(session.growth, spent / len(with_head), len(sessions))
-        return trees
+        return self._trees.draft(session_ids, budgets)
+
+    def prepare(self) -> bool:
+        """As `Drafter.prepare`: rows are run as their features arrive."""
+        return False
 
     def commit(
         self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
     ) -> None:
         """As `Drafter.commit`."""
-        session = self._sessions[session_id]
-        session.token_ids.extend(token_ids)
-        if session.tree is not None:
-            outcome = learn(session.tree, accepted_indices, token_ids)
-            if session.cost is not None:
-                reason = session.watch.note(outcome.is_hit, outcome.accepted, session.cost)
-                if reason is not None:
-                    self._passes.drop(session, reason, "over the last rounds")
-            session.tree = None
-        if session.sources.text is not None:
-            session.sources.text.extend(token_ids)
-        if session.rows is not None:
-            session.rows.root_guesses = None
-            is_behind = session.rows.queue.next_row < len(session.token_ids) - 1
-            session.rounds_behind = session.rounds_behind + 1 if is_behind else 0
-            if session.rounds_behind > MAX_ROUNDS_BEHIND:
-                text = f"for {session.rounds_behind} rounds"
-                self._passes.drop(session, DropReason.MISSING_FEATURES, text)
+        self._trees.commit(session_id, accepted_indices, token_ids)
+        fed = self._fed[session_id]
+        is_behind = fed.source.queue.next_row < len(fed.session.token_ids) - 1
+        fed.rounds_behind = fed.rounds_behind + 1 if is_behind else 0
+        if fed.rounds_behind > MAX_ROUNDS_BEHIND:
+            text = f"for {fed.rounds_behind} rounds"
+            self._trees.passes.drop(fed.session, DropReason.MISSING_FEATURES, text)
 
     def close(self, session_id: bytes) -> None:
         """As `Drafter.close`."""
-        session = self._sessions.pop(session_id, None)
-        if session is not None and session.rows is not None:
-            session.rows.release()
-
-    def _catch_up(self, sessions: Sequence[HeadSession], budgets: Sequence[TreeBudget]) -> float:
-        """Runs what is ready, the shortest shares first and as much as one pass may hold.
-
-        A session that has more to run than fits is drafted without its head this time.
-
-        Returns:
-            Microseconds, prefill not counted.
-        """
-        counts, rankings, left = {}, {}, PASS_ROWS
-        pairs = sorted(zip(sessions, budgets, strict=True), key=lambda pair: pair[0].ready_rows)
-        for session, budget in pairs:
-            ready = session.ready_rows
-            count = min(ready, left)
-            left -= count
-            if count:
-                counts[session] = count
-            if count and count == ready:
-                rankings[session] = session.ranking(self._options.shape.width(budget))
-        is_prefill = any(count > FRESH_ROWS for count in counts.values())
-        micros = self._passes.absorb(counts, rankings)
-        return 0.0 if is_prefill else micros
-
-    def _grow(self, sessions: Sequence[HeadSession], spent: float) -> float:
-        """Grows trees level by level while that pays.
-
-        Args:
-            sessions: Those with a head to ask.
-            spent: Microseconds so far.
-
-        Returns:
-            Microseconds in all.
-        """
-        shape, asking = self._options.shape, list(sessions)
-        while asking:
-            rows = sum(shape.breadth(session.growth.budget) for session in asking)
-            times = LevelTimes(spent, self._passes.level_micros(rows) / len(asking))
-            planned = {session: session.growth.plan_level(times) for session in asking}
-            planned = {session: nodes for session, nodes in planned.items() if nodes}
-            widths = [shape.width(session.growth.budget) for session in planned]
-            asking, micros = self._passes.expand(planned, widths)
-            spent += micros
-        return spent
-
-
-def _cost(growth: Growth, head_micros: float, session_count: int) -> RoundCost:
-    """What a finished tree costs, as far as the head is to blame."""
-    table, alone = growth.budget.cost_table, growth.budget.other_rows + 1
-    spoken = sum(growth.tree.nodes[node].origin.has_head for node in growth.kept)
-    plain = table.micros_at(alone)
-    return RoundCost(head_micros, table.micros_at(alone + spoken) - plain, plain / session_count)
+        self._trees.close(session_id)
+        self._fed.pop(session_id, None)

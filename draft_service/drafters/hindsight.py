@@ -8,7 +8,7 @@ from outrider.protocol.token_tree import ROOT
 
 
 class Outcome(NamedTuple):
-    """What became of the head's part of a tree.
+    """What became of the network's part of a tree.
 
     Args:
         is_hit: One of its guesses for the first token was right.
@@ -44,7 +44,7 @@ def learn(growth: Growth, accepted_indices: Sequence[int], token_ids: Sequence[i
     accepted = [tree.nodes[growth.kept[index]] for index in accepted_indices]
     return Outcome(
         is_hit=guesses is not None and token_ids[0] in guesses.token_ids,
-        accepted=sum(candidate.origin.has_head for candidate in accepted),
+        accepted=sum(candidate.origin.has_network for candidate in accepted),
     )
 
 

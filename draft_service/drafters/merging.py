@@ -1,26 +1,26 @@
-"""One list of children from what a head and the session's own text say follows on a node."""
+"""One list of children of a node, from what a draft network and the session's own text say."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from draft_service.drafters.head_network import Guesses
+from draft_service.drafters.draft_network import Guesses
 from draft_service.drafters.ngram_text import Continuation
 
 
 class Voice(Enum):
     """Who speaks for a child, and beside whom; each kind of agreement is calibrated for itself."""
 
-    HEAD = auto()  # the head; the text has nothing to say
+    NETWORK = auto()  # the network; the text has nothing to say
     BOTH = auto()
-    HEAD_BESIDE = auto()  # the head; the text proposes something else
-    TEXT = auto()  # the text; the head was not asked
-    TEXT_BESIDE = auto()  # the text; the head proposes something else
+    NETWORK_BESIDE = auto()  # the network; the text proposes something else
+    TEXT = auto()  # the text; the network was not asked
+    TEXT_BESIDE = auto()  # the text; the network proposes something else
 
     @property
-    def has_head(self) -> bool:
-        """True where the head proposes the child."""
-        return self in (Voice.HEAD, Voice.BOTH, Voice.HEAD_BESIDE)
+    def has_network(self) -> bool:
+        """True where the network proposes the child."""
+        return self in (Voice.NETWORK, Voice.BOTH, Voice.NETWORK_BESIDE)
 
 
 class Proposal(NamedTuple):
@@ -42,7 +42,7 @@ class Proposal(NamedTuple):
 def merge(
     guesses: Guesses | None,
     continuations: Sequence[Continuation],
-    head_prob: Callable[[float], float],
+    network_prob: Callable[[float], float],
 ) -> list[Proposal]:
     """Merges the two lists; a token that is in both becomes one child.
 
@@ -51,30 +51,30 @@ def merge(
     that.
 
     Args:
-        guesses: The head's; None where it was not asked.
+        guesses: The network's; None where it was not asked.
         continuations: The text's.
-        head_prob: Calibrates one of the head's probabilities.
+        network_prob: Calibrates one of the network's probabilities.
 
     Returns:
-        Children with distinct tokens: the head's first, in its order.
+        Children with distinct tokens: the network's first, in its order.
     """
     said = {one.token_id: one for one in continuations}
     if guesses is None:
         return [Proposal(one.token_id, one.prob, Voice.TEXT, one) for one in said.values()]
     beside_text = 1.0 - 0.5 * sum(one.prob for one in said.values())
-    beside_head = 1.0 - 0.5 * sum(guesses.probs)
+    beside_network = 1.0 - 0.5 * sum(guesses.probs)
     proposals: dict[int, Proposal] = {}
     for token_id, raw in zip(guesses.token_ids, guesses.probs, strict=True):
         one = said.get(token_id)
         if one is not None:
-            together = 1.0 - (1.0 - head_prob(raw)) * (1.0 - one.prob)
+            together = 1.0 - (1.0 - network_prob(raw)) * (1.0 - one.prob)
             proposal = Proposal(token_id, together, Voice.BOTH, one)
         elif said:
-            proposal = Proposal(token_id, raw * beside_text, Voice.HEAD_BESIDE, None)
+            proposal = Proposal(token_id, raw * beside_text, Voice.NETWORK_BESIDE, None)
         else:
-            proposal = Proposal(token_id, raw, Voice.HEAD, None)
+            proposal = Proposal(token_id, raw, Voice.NETWORK, None)
         proposals.setdefault(token_id, proposal)  # a head whose map repeats a token says it once
     for one in said.values():
-        proposal = Proposal(one.token_id, one.prob * beside_head, Voice.TEXT_BESIDE, one)
+        proposal = Proposal(one.token_id, one.prob * beside_network, Voice.TEXT_BESIDE, one)
         proposals.setdefault(one.token_id, proposal)
     return list(proposals.values())

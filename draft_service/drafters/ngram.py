@@ -57,6 +57,10 @@ class NgramDrafter:
             for session_id, budget in zip(session_ids, budgets, strict=True)
         ]
 
+    def prepare(self) -> bool:
+        """As `Drafter.prepare`: there is nothing to prepare."""
+        return False
+
     def commit(
         self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
     ) -> None:

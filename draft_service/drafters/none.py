@@ -28,6 +28,10 @@ class NoDrafter:
         """As `Drafter.draft`."""
         return [TokenTree.root_only(self._roots[session_id]) for session_id in session_ids]
 
+    def prepare(self) -> bool:
+        """As `Drafter.prepare`: there is nothing to prepare."""
+        return False
+
     def commit(
         self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
     ) -> None:

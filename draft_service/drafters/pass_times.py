@@ -1,4 +1,4 @@
-"""How long a head's passes take by their rows, learnt from the passes themselves."""
+"""How long a draft network's passes take by their rows, learnt from the passes themselves."""
 
 WEIGHT = 0.1  # of the newest pass in the running mean
 

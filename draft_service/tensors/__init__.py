@@ -1,1 +1,1 @@
-"""The part of a draft worker that runs a head; with it, and only then, torch is imported."""
+"""The part of a draft worker that runs a head or a draft model; torch comes with it alone."""

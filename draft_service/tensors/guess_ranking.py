@@ -1,8 +1,8 @@
-"""From a head's logits to ranked guesses: the likeliest tokens, or those the noise will favour.
+"""From a draft network's logits to ranked guesses: the likeliest tokens, or what noise favours.
 
 At a temperature above 0 the verify worker draws `argmax(log p(token) + gumbel(token))` with noise
-that anybody can compute. Coupled ranking adds the same noise to the head's own log-probabilities,
-so a head that knows the target's distribution also knows the draw. Uncoupled ranking leaves it out,
+that anybody can compute. Coupled ranking adds the same noise to the network's log-probabilities, so
+a network that knows the target's distribution also knows the draw. Uncoupled ranking leaves it out,
 for comparison. The scores of either become raw probabilities; calibration makes them honest.
 """
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from draft_service.drafters.head_network import Ranking
+from draft_service.drafters.draft_network import Ranking
 from outrider.modeling.noise import gumbel
 from outrider.modeling.token_choice import filtered_scores
 
 # Of a distribution that is sampled from, as many tokens are looked at: noise lifts none from behind
-# them in one draw of a hundred, and looking at all costs as much as the head itself.
+# them in one draw of a hundred, and looking at all costs as much as a head itself.
 MOST_LIKELY = 512
 
 

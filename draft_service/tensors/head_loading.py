@@ -1,6 +1,6 @@
 """From settings to a head that is ready to draft: weights, draft KV, warm caches.
 
-The only way by which torch gets into a draft worker; imported where a head is given, and only then.
+Imported where a head is given, and only then: torch comes with it.
 """
 
 import logging
@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from draft_service.drafters.head_network import Guesses, NodeRows, Ranking, TrueRows
+from draft_service.drafters.draft_network import Guesses, NodeRows, Ranking, TrueRows
 from draft_service.settings import DraftSettings
+from draft_service.tensors.loading import device_of, pool_rows, target_folder, use_threads
 from draft_service.tensors.torch_head import TorchHead
-from outrider.embedded_model import EMBEDDED, resolve_model
 from outrider.modeling.dtypes import choose_dtype
 from outrider.modeling.heads.checkpoints import BadCheckpoint, LoadedHead, TargetFiles, load_head
 from outrider.modeling.heads.heads import build_head
@@ -25,8 +25,6 @@ from outrider.protocol.features import FeatureLayout, TensorType
 from outrider.protocol.messages import ID_BYTES, FeatureRows
 from outrider.settings import BadSettings
 
-MIB = 2**20
-SMALLEST_POOL = 1024  # rows
 WARM_UPS = 3
 
 logger = logging.getLogger(__name__)
@@ -55,12 +53,11 @@ def load_drafting_head(settings: DraftSettings) -> DraftingHead:
     Raises:
         BadSettings: Head or target are not there, do not fit each other, or the pool is too small.
     """
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    use_threads(settings)
     started = time.monotonic()
-    target = _target_folder(settings)
+    target = target_folder(settings)
     loaded = _load(settings, target)
-    device = _device(settings.device)
+    device = device_of(settings)
     dtype = _dtype(settings.head_dtype, device, loaded.notes.dtype)
     try:
         head = build_head(loaded.config, loaded.tensors, dtype, device)
@@ -70,12 +67,7 @@ def load_drafting_head(settings: DraftSettings) -> DraftingHead:
     if not halve_linears(head):
         pack_linears(head)
     row_bytes = sum(layer.bytes_per_row for layer in draft_layers(loaded.config, dtype, device))
-    slot_count = settings.draft_cache_mib * MIB // row_bytes
-    if slot_count < SMALLEST_POOL:
-        raise BadSettings(
-            f"--draft-cache-mib {settings.draft_cache_mib} holds {slot_count} rows of {row_bytes} "
-            f"bytes; at least {SMALLEST_POOL} are needed"
-        )
+    slot_count = pool_rows(settings, row_bytes)
     network = TorchHead(head, slot_count, dtype, device)
     _warm_up(network)
     logger.info(
@@ -86,22 +78,11 @@ def load_drafting_head(settings: DraftSettings) -> DraftingHead:
     return DraftingHead(network, loaded.config.kind.value, layout, target)
 
 
-def _target_folder(settings: DraftSettings) -> Path:
-    is_embedded = settings.target.strip() in ("", EMBEDDED)
-    return Path(resolve_model(EMBEDDED) if is_embedded else settings.target).expanduser()
-
-
 def _load(settings: DraftSettings, target: Path) -> LoadedHead:
     try:
         return load_head(Path(settings.head).expanduser(), TargetFiles(target))
     except BadCheckpoint as error:  # names the head's or the target's folder
         raise BadSettings(f"--head, --target: {error}") from error
-
-
-def _device(setting: str) -> str:
-    if setting == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return setting
 
 
 def _dtype(setting: str, device: str, stored: str) -> torch.dtype:

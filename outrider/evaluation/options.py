@@ -92,6 +92,9 @@ def add_service(parser: argparse.ArgumentParser, dtype: str) -> None:
     )
     parser.add_argument("--dtype", default=dtype, help="of the started service's target")
     parser.add_argument("--threads", type=int, default=0, help="of the target; 0: its own choice")
+    parser.add_argument(
+        "--draft-model", default="", help="of the started service: folder, hub name or 'embedded'"
+    )
 
 
 def prompts_from(args: argparse.Namespace) -> list[Prompt]:
@@ -114,4 +117,6 @@ def model_from(args: argparse.Namespace) -> str:
 
 def service_from(args: argparse.Namespace) -> Service:
     """A service of our own, not started yet."""
-    return Service(ServiceOptions(model_from(args), args.dtype, args.threads))
+    return Service(
+        ServiceOptions(model_from(args), args.dtype, args.threads, draft_model=args.draft_model)
+    )

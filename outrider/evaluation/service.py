@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,14 +42,14 @@ class ServiceOptions:
         dtype: Of the target.
         threads: Of the target; 0: its own choice.
         environment: Added to this process's own.
-        flags: Of `outrider up`, beside those.
+        draft_model: As `outrider up` reads it; "": none.
     """
 
     model: str
     dtype: str = "float32"
     threads: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
-    flags: Sequence[str] = ()
+    draft_model: str = ""
 
 
 class Service:
@@ -138,11 +138,12 @@ class Service:
                 self.process.stdin.close()
 
     def _command(self) -> list[str]:
+        draft_model = self.options.draft_model
         return [
             *(sys.executable, "-m", "outrider.cli", "up"),
             *("--model", self.options.model, "--dtype", self.options.dtype),
             *("--grpc-port", str(self.grpc_port), "--http-port", str(self.http_port)),
-            *self.options.flags,
+            *(("--draft-model", draft_model) if draft_model else ()),
         ]
 
     def _environment(self) -> dict[str, str]:

@@ -25,7 +25,8 @@ class RaggedSegment:
         cached_rows: Rows of the session in the pool before this batch.
         context_slots: Slots of its rows `[0, cached_rows + stop - start)`.
         visible: Bool `[num_rows, cached_rows + num_rows]`; None where a single row sees all.
-        depths: Depth of each row within the segment, `[num_rows]`; None where no layer has a
+        tail_positions: Positions of the last rows of the context, the new ones among them; rows
+            before are at the positions that they are numbered by. None where no layer has a
             sliding window.
     """
 
@@ -34,7 +35,7 @@ class RaggedSegment:
     cached_rows: int
     context_slots: Slots
     visible: Tensor | None
-    depths: Tensor | None = None
+    tail_positions: Tensor | None = None
     _bias: dict[tuple[int | None, int, torch.dtype], Tensor | None] = field(default_factory=dict)
 
     def bias(self, window: int | None, group: int, like: Tensor) -> Tensor | None:
@@ -57,8 +58,9 @@ class RaggedSegment:
         num_rows, context = self.stop - self.start, self.cached_rows + self.stop - self.start
         visible = self.visible
         if window is not None and context > window:
-            assert self.depths is not None, "a sliding window needs depths"
-            positions = torch.cat([torch.arange(self.cached_rows), self.cached_rows + self.depths])
+            tail = self.tail_positions
+            assert tail is not None, "a sliding window needs positions"
+            positions = torch.cat([torch.arange(context - len(tail)), tail])
             near = positions[self.cached_rows :, None] - positions[None, :] < window
             visible = near if visible is None else visible & near
         if visible is None:
@@ -115,7 +117,7 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
     segments: list[RaggedSegment] = []
     for share in shares:
         start, num_rows = len(token_ids), len(share.token_ids)
-        depths = _depths(share.parents)
+        new_positions = [share.cached_rows + depth for depth in _depths(share.parents)]
         segments.append(
             RaggedSegment(
                 start=start,
@@ -123,11 +125,11 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
                 cached_rows=share.cached_rows,
                 context_slots=as_slots(share.slots),
                 visible=_visible(share.parents, share.cached_rows),
-                depths=torch.tensor(depths),
+                tail_positions=torch.tensor(new_positions),
             )
         )
         token_ids += share.token_ids
-        positions += [share.cached_rows + depth for depth in depths]
+        positions += new_positions
         write_slots += share.slots[share.cached_rows :]
         logit_rows += range(start + share.logits_from, start + num_rows)
     return RaggedBatch(

@@ -1,7 +1,7 @@
 """The target: any causal language model that `transformers` loads, over a KV pool of ours.
 
 The model's code is not changed: an attention function is registered, the ragged batch rides along
-as a keyword argument, and the model's own cache stays off.
+as a keyword argument, and the model's own cache stays off. A draft model is run by it too.
 """
 
 import hashlib

@@ -36,6 +36,7 @@ class ServiceOptions:
         dtype: Of the target; "" leaves it to the verify worker.
         draft_method: "" leaves it to the draft worker.
         head: Folder of a draft head made for the target; None: none.
+        draft_model: Folder of a draft model with the target's tokenizer; None: none.
         draft_workers: How many draft workers, at least 1.
         verify_workers: How many verify workers, each with the whole target, at least 1.
     """
@@ -46,6 +47,7 @@ class ServiceOptions:
     dtype: str = ""
     draft_method: str = ""
     head: Path | None = None
+    draft_model: Path | None = None
     draft_workers: int = 1
     verify_workers: int = 1
 
@@ -132,6 +134,8 @@ def _draft_flags(
         flags["--default-method"] = options.draft_method
     if options.head is not None:
         flags |= {"--head": str(options.head), "--target": str(options.model)}
+    if options.draft_model is not None:
+        flags |= {"--draft-model": str(options.draft_model), "--target": str(options.model)}
     return flags
 
 

@@ -63,14 +63,20 @@ class Addresses:
 
 
 def run_up(
-    model: str, head: str, options: ServiceOptions, may_pull: bool, environ: Mapping[str, str]
+    model: str,
+    head: str,
+    draft_model: str,
+    options: ServiceOptions,
+    may_pull: bool,
+    environ: Mapping[str, str],
 ) -> int:
     """Serves until told to stop.
 
     Args:
         model: As `resolve_model` reads it.
         head: As `head_folder` reads it.
-        options: What else was asked for; its model and head are replaced.
+        draft_model: As `resolve_model` reads it; "": none.
+        options: What else was asked for; its folders are replaced.
         may_pull: Fetch the embedded model where it is missing.
         environ: Environment.
 
@@ -78,7 +84,7 @@ def run_up(
         Exit status: 0 after a signal, else the supervisor's.
 
     Raises:
-        BadSettings: A port is taken, or there is no such model.
+        BadSettings: A port is taken, or there is no such model or head.
         PullError: The embedded model cannot be had.
     """
     addresses = Addresses(
@@ -93,6 +99,9 @@ def run_up(
         raise BadSettings(f"--grpc-port and --http-port are both {options.grpc_port}")
     folder = model_folder(model, may_pull, environ)
     options = replace(options, model=folder, head=head_folder(head, folder, environ))
+    if draft_model:
+        drafting = model_folder(draft_model, may_pull, environ, "--draft-model")
+        options = replace(options, draft_model=drafting)
     with verify_endpoints(environ, options.verify_workers) as endpoints:
         specs = plan_services(options, endpoints, environ, free_port)
         terminal = UpTerminal()
@@ -102,8 +111,10 @@ def run_up(
             terminal.loaded()
 
 
-def model_folder(model: str, may_pull: bool, environ: Mapping[str, str]) -> Path:
-    """Finds a model, fetching what is missing where that is allowed.
+def model_folder(
+    model: str, may_pull: bool, environ: Mapping[str, str], flag: str = "--model"
+) -> Path:
+    """Finds a model, fetching what is missing where that is allowed; `flag` is for messages.
 
     Raises:
         BadSettings: There is no such model.
@@ -113,7 +124,7 @@ def model_folder(model: str, may_pull: bool, environ: Mapping[str, str]) -> Path
     if model in ("", EMBEDDED) and may_pull and missing_files(embedded) is not None:
         with TerminalReporter() as reporter:
             pull(embedded, reporter, default_steps())
-    found = resolve_model(model, environ)
+    found = resolve_model(model, environ, flag)
     return found if isinstance(found, Path) else fetch_hub_model(found)
 
 

@@ -146,6 +146,12 @@ class DraftMetrics:
             ["reason"],
             registry=self.registry,
         )
+        self.dropped_draft_models = Counter(
+            "outrider_dropped_draft_models_total",
+            "Sessions that went on without their draft model, by the reason.",
+            ["reason"],
+            registry=self.registry,
+        )
 
 
 class VerifyMetrics:

@@ -119,6 +119,14 @@ def build_tiny_model(folder: Path) -> TinyModel:
     return TinyModel(folder, tokenizer, network)
 
 
+def build_draft_model(tiny_model: TinyModel, folder: Path) -> Path:
+    """Writes another random network with the tokenizer of a tiny model; it has learnt nothing."""
+    network = _build_network(len(tiny_model.tokenizer), seed=2, layer_count=1)
+    network.save_pretrained(folder)
+    tiny_model.tokenizer.save_pretrained(folder)
+    return folder
+
+
 def _build_tokenizer() -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -137,13 +145,13 @@ def _build_tokenizer() -> Any:
     )
 
 
-def _build_network(vocab_size: int) -> Any:
-    torch.manual_seed(SEED)
+def _build_network(vocab_size: int, seed: int = SEED, layer_count: int = 2) -> Any:
+    torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocab_size,
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=2,
+        num_hidden_layers=layer_count,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=CONTEXT_LIMIT,

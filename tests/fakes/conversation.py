@@ -162,6 +162,8 @@ class Conversation:
             else:
                 self.rounds[event.session_id].append(event)
         self.draft.events.clear()
+        for drafter in self.drafters.values():
+            drafter.prepare()
 
     def _turn_verify(self) -> None:
         for arrival in self.hub.receive():

@@ -32,6 +32,9 @@ class RandomDrafter:
             for one, budget in zip(session_ids, budgets, strict=True)
         ]
 
+    def prepare(self) -> bool:
+        return False
+
     def commit(
         self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
     ) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from draft_service.drafters.head_network import Guesses, NodeRows, TrueRows
+from draft_service.drafters.draft_network import Guesses, NodeRows, TrueRows
 from outrider.protocol.features import FeatureLayout, TensorType
 from outrider.protocol.messages import FeatureRows
 from tests.fakes.table_target import HIDDEN_SIZE, table_features

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draft_service.drafters.drafter import Drafter
-from draft_service.drafters.head import HeadDrafter, HeadOptions
-from draft_service.drafters.head_watch import DropReason
+from draft_service.drafters.head import HeadDrafter
+from draft_service.drafters.network_trees import NetworkOptions
+from draft_service.drafters.network_watch import DropReason
 from draft_service.drafters.none import NoDrafter
 from draft_service.row_extents import RowExtents
 from draft_service.tree_shape import DynamicShape, StaticShape
@@ -50,7 +51,7 @@ class HeadTalk(Conversation):
             return HeadDrafter(
                 self.head,
                 extents,
-                HeadOptions(shape, has_text),
+                NetworkOptions(shape, has_text),
                 lambda session_id, reason, text: self.drops.append(reason),
                 lambda: self.now,
             )

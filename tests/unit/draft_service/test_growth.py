@@ -6,9 +6,9 @@ import pytest
 
 from draft_service.drafters.acceptance_rates import AcceptanceRates
 from draft_service.drafters.calibration import Calibration
+from draft_service.drafters.draft_network import Guesses, Ranking
 from draft_service.drafters.drafter import TreeBudget
 from draft_service.drafters.growth import Growth, Sources
-from draft_service.drafters.head_network import Guesses, Ranking
 from draft_service.drafters.hindsight import Outcome, learn
 from draft_service.drafters.ngram_text import NgramText
 from draft_service.tree_shape import DynamicShape, LevelTimes, StaticShape, TreeShape
@@ -139,7 +139,7 @@ def test_a_static_tree_has_the_listed_places():
 def test_the_text_reaches_deeper_than_the_head_and_costs_it_nothing():
     text = [1, 2, 3, 4, 5, 6, 8, 9, 1, 2, 3]
     growth = Growth(3, answer((), 3), sources(text=text), budget(max_depth=6, max_nodes=40))
-    growth.has_head = False  # it stops at once
+    growth.has_network = False  # it stops at once
     tree = grow(growth, 3)
     assert (4, 5, 6, 8, 9, 1) in paths_of(tree)
     assert growth.row_count == 0
@@ -201,7 +201,7 @@ def test_verdicts_teach_about_all_guesses_that_they_answer():
 def test_accepted_nodes_are_counted_for_those_who_spoke_for_them():
     text = [1, 2, 3, 4, 5, 6, 1, 2, 3]
     growth = Growth(3, Guesses([4], [0.5], ()), sources(text=text), budget())
-    growth.has_head = False
+    growth.has_network = False
     tree = growth.finish(0.0)
     path = [1 + paths.index(4) for paths in [list(tree.token_ids[1:])]]
     path.append(tree.token_ids.index(5))

@@ -6,8 +6,9 @@ import random
 import pytest
 
 from draft_service.drafters.drafter import TreeBudget
-from draft_service.drafters.head import MAX_ROUNDS_BEHIND, PASS_ROWS, HeadDrafter, HeadOptions
-from draft_service.drafters.head_watch import LATE_WINDOWS, WINDOW, DropReason
+from draft_service.drafters.head import MAX_ROUNDS_BEHIND, HeadDrafter
+from draft_service.drafters.network_trees import PASS_ROWS, NetworkOptions
+from draft_service.drafters.network_watch import LATE_WINDOWS, WINDOW, DropReason
 from draft_service.drafters.ngram import NgramDrafter
 from draft_service.row_extents import RowExtents
 from draft_service.tree_shape import DynamicShape
@@ -68,7 +69,7 @@ class Stage:
         self.drafter = HeadDrafter(
             self.network,
             self.extents,
-            HeadOptions(DynamicShape(), has_text),
+            NetworkOptions(DynamicShape(), has_text),
             lambda session_id, reason, text: self.drops.append((session_id, reason)),
             clock or Clock(),
         )

@@ -31,8 +31,12 @@ def test_a_request_for_a_method_that_is_not_there_is_refused_by_its_field():
     ("flags", "problem"),
     [
         (("--default-method", "hybrid"), "hybrid needs a head; set --head"),
-        (("--default-method", "medusa"), "must be one of hybrid, eagle3, eagle1, ngram, none"),
-        (("--static-tree", "0 1"), "static_tree needs a head"),
+        (
+            ("--default-method", "medusa"),
+            "must be one of model, hybrid, eagle3, eagle1",
+        ),
+        (("--default-method", "model"), "model needs a draft model; set --draft-model"),
+        (("--static-tree", "0 1"), "static_tree needs a head or a draft model"),
         (("--static-tree", "0.0", "--head", "somewhere"), "0.0 needs 0"),
         (("--head-dtype", "int8"), "--head-dtype"),
         (("--threads", "-1"), "--threads"),

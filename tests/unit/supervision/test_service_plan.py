@@ -64,6 +64,12 @@ def test_a_head_comes_with_the_target_it_was_made_for() -> None:
     assert (flags["draft"]["--head"], flags["draft"]["--target"]) == ("h", "m")
 
 
+def test_a_draft_model_comes_with_the_target_that_it_drafts_for() -> None:
+    flags = _flags(ServiceOptions(Path("m"), draft_model=Path("d")))
+    assert (flags["draft"]["--draft-model"], flags["draft"]["--target"]) == ("d", "m")
+    assert "--head" not in flags["draft"]
+
+
 def test_ports_of_the_environment_are_kept() -> None:
     flags = _flags(
         environ={

@@ -42,27 +42,37 @@ def test_a_port_out_of_range_stops_before_anything_is_loaded(
 ) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
     with pytest.raises(BadSettings, match=reason):
-        run_up("embedded", "auto", ServiceOptions(Path(), grpc_port, http_port), False, {})
+        run_up("embedded", "auto", "", ServiceOptions(Path(), grpc_port, http_port), False, {})
 
 
 def test_a_taken_public_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: port != 8080)
     with pytest.raises(BadSettings, match=r"--http-port 8080: in use on 127\.0\.0\.1"):
-        run_up("embedded", "auto", ServiceOptions(Path()), False, {})
+        run_up("embedded", "auto", "", ServiceOptions(Path()), False, {})
 
 
 def test_one_port_cannot_be_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
     with pytest.raises(BadSettings, match="are both 7000"):
-        run_up("embedded", "auto", ServiceOptions(Path(), 7000, 7000), False, {})
+        run_up("embedded", "auto", "", ServiceOptions(Path(), 7000, 7000), False, {})
 
 
 def test_a_missing_model_without_pull_says_what_to_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
+    environ = {"OUTRIDER_CACHE": str(tmp_path)}
     with pytest.raises(BadSettings, match="run `outrider pull`"):
-        run_up("embedded", "auto", ServiceOptions(Path()), False, {"OUTRIDER_CACHE": str(tmp_path)})
+        run_up("embedded", "auto", "", ServiceOptions(Path()), False, environ)
+
+
+def test_a_draft_model_that_is_not_there_is_named_by_its_flag(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("outrider.supervision.up.is_free", lambda host, port: True)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(BadSettings, match="--draft-model /no/such/folder: no such folder"):
+        run_up(str(tmp_path), "none", "/no/such/folder", ServiceOptions(Path()), False, {})
 
 
 def test_a_status_in_words() -> None:

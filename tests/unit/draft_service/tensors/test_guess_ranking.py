@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from draft_service.drafters.head_network import Ranking
+from draft_service.drafters.draft_network import Ranking
 from draft_service.tensors.guess_ranking import MOST_LIKELY, RankedRow, rank
 from outrider.modeling.token_choice import sampled_token
 from outrider.protocol.decoding import Sampling

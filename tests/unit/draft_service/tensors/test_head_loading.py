@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from draft_service.drafters.head_watch import DropReason
+from draft_service.drafters.network_watch import DropReason
 from draft_service.methods import make_methods
 from draft_service.settings import DraftSettings
 from outrider.protocol.decoding import Sampling

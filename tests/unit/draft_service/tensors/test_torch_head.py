@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from draft_service.drafters.drafter import TreeBudget
-from draft_service.drafters.head import PASS_ROWS, HeadDrafter, HeadOptions
-from draft_service.drafters.head_watch import DropReason
+from draft_service.drafters.head import HeadDrafter
+from draft_service.drafters.network_trees import PASS_ROWS, NetworkOptions
+from draft_service.drafters.network_watch import DropReason
 from draft_service.row_extents import RowExtents
 from draft_service.tensors.torch_head import TorchHead
 from outrider.modeling.half_linear import HalfLinear
@@ -49,7 +50,7 @@ class Replay:
         self.drafter = HeadDrafter(
             self.network,
             RowExtents(self.network.slot_count),
-            HeadOptions(EagerShape()),
+            NetworkOptions(EagerShape()),
             lambda session_id, reason, text: self.drops.append(reason),
             time.monotonic,
         )
@@ -144,7 +145,7 @@ def test_draft_rows_after_verdicts_equal_those_computed_anew(kind, num_layers):
 
 def rows_of(replay: Replay, place: int, layer: int, count: int):
     """Keys and values of a session's first rows."""
-    session = replay.drafter._sessions[replay.ids[place]]
+    session = replay.drafter._trees.sessions[replay.ids[place]]
     assert session.rows is not None
     assert session.rows.true_rows >= count
     start = session.rows.start
@@ -171,7 +172,8 @@ def test_a_prompt_longer_than_a_pass_gives_the_tree_of_one_pass(monkeypatch):
     chunked = Replay(head, [recording])
     chunked.round()
     tree = chunked.round()
-    monkeypatch.setattr("draft_service.drafters.head.PASS_ROWS", 10_000)
+    for module in ("head", "network_trees"):
+        monkeypatch.setattr(f"draft_service.drafters.{module}.PASS_ROWS", 10_000)
     whole = Replay(head, [recording])
     whole.round()
     assert whole.round() == tree

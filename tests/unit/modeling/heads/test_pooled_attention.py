@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from outrider.modeling.draft_segments import DraftSegment
 from outrider.modeling.heads.causal_attention import causal_attend
 from outrider.modeling.heads.draft_head import DraftHead, HeadOutput
-from outrider.modeling.heads.pooled_attention import DraftSegment, PooledAttention, draft_layers
+from outrider.modeling.heads.pooled_attention import PooledAttention, draft_layers
 from outrider.modeling.kv_pool import KvPool
 from tests.unit.modeling.heads.tiny_heads import (
     eagle1_config,

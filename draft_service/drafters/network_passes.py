@@ -1,16 +1,16 @@
-"""A head's passes over the rows of many sessions, timed, and what happens where one goes wrong.
+"""Passes of a head or a draft model over the rows of many sessions, timed; what if one goes wrong.
 
-Whatever goes wrong, the sessions concerned lose their head and their streams go on.
+Whatever goes wrong, the sessions concerned lose their network and their streams go on.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from draft_service.drafters.draft_network import DraftNetwork, Guesses, NodeRows, Ranking, TrueRows
 from draft_service.drafters.draft_rows import DraftRows
-from draft_service.drafters.head_network import Guesses, HeadNetwork, NodeRows, Ranking, TrueRows
-from draft_service.drafters.head_session import HeadSession
-from draft_service.drafters.head_watch import DropReason
+from draft_service.drafters.network_session import NetworkSession
+from draft_service.drafters.network_watch import DropReason
 from draft_service.drafters.pass_times import PassTimes
 from draft_service.row_extents import RowExtents
 
@@ -25,23 +25,23 @@ class Level(NamedTuple):
         micros: Time of the pass.
     """
 
-    grown: list[HeadSession]
+    grown: list[NetworkSession]
     micros: float
 
 
-class HeadPasses:
-    """Runs a head.
+class NetworkPasses:
+    """Runs a draft network.
 
     Args:
-        network: The head.
+        network: The head or draft model.
         extents: Slots of its pool.
-        on_drop: Told of each session that loses its head: id, reason, and words.
+        on_drop: Told of each session that loses its network: id, reason, and words.
         clock: Seconds, monotonic.
     """
 
     def __init__(
         self,
-        network: HeadNetwork,
+        network: DraftNetwork,
         extents: RowExtents,
         on_drop: OnDrop,
         clock: Callable[[], float],
@@ -55,9 +55,9 @@ class HeadPasses:
         return self._times.micros(rows)
 
     def absorb(
-        self, counts: Mapping[HeadSession, int], rankings: Mapping[HeadSession, Ranking]
+        self, counts: Mapping[NetworkSession, int], rankings: Mapping[NetworkSession, Ranking]
     ) -> float:
-        """Puts ready rows into draft KV.
+        """Puts true rows into draft KV.
 
         Args:
             counts: Rows of each session.
@@ -66,9 +66,10 @@ class HeadPasses:
         Returns:
             Microseconds.
         """
-        shares: dict[HeadSession, TrueRows] = {}
+        shares: dict[NetworkSession, TrueRows] = {}
         for session, count in counts.items():
-            rows = self._with_room(session, count)
+            # For all known tokens, so that a prompt which is run in pieces need not move.
+            rows = self._with_room(session, len(session.token_ids) - session.true_rows)
             if rows is not None:
                 shares[session] = rows.take(count, session.token_ids, rankings.get(session))
         if not shares:
@@ -76,7 +77,7 @@ class HeadPasses:
         started = self._clock()
         try:
             answers = self._network.absorb(list(shares.values()))
-        except Exception as error:  # of whatever kind: a head may fail, a stream may not
+        except Exception as error:  # of whatever kind: a network may fail, a stream may not
             self._failed(shares, error)
             return 0.0
         for session, guesses in zip(shares, answers, strict=True):
@@ -86,14 +87,16 @@ class HeadPasses:
                 session.rows.root_guesses = guesses
         return (self._clock() - started) * 1e6
 
-    def expand(self, planned: Mapping[HeadSession, Sequence[int]], widths: Sequence[int]) -> Level:
+    def expand(
+        self, planned: Mapping[NetworkSession, Sequence[int]], widths: Sequence[int]
+    ) -> Level:
         """Adds one level to some trees.
 
         Args:
             planned: Nodes whose children are wanted, at least one of each tree.
             widths: Children wanted of each node, one for each tree.
         """
-        shares: dict[HeadSession, NodeRows] = {}
+        shares: dict[NetworkSession, NodeRows] = {}
         for (session, nodes), width in zip(planned.items(), widths, strict=True):
             growth = session.growth
             rows = self._with_room(session, growth.row_count + len(nodes))
@@ -119,15 +122,15 @@ class HeadPasses:
                 self.drop(session, DropReason.NON_FINITE, "in its tree")
         return Level(grown, micros)
 
-    def drop(self, session: HeadSession, reason: DropReason, text: str) -> None:
-        """Takes a session's head away, for good; once is enough."""
+    def drop(self, session: NetworkSession, reason: DropReason, text: str) -> None:
+        """Takes a session's network away, for good; once is enough."""
         if session.rows is not None:
             session.rows.release()
             session.rows = None
             self._on_drop(session.session_id, reason, text)
 
-    def _with_room(self, session: HeadSession, more_rows: int) -> DraftRows | None:
-        """Its rows with room behind the true ones; else it loses its head."""
+    def _with_room(self, session: NetworkSession, more_rows: int) -> DraftRows | None:
+        """Its rows with room behind the true ones; else it loses its network."""
         if session.rows is not None:
             try:
                 has_room = session.rows.reserve(more_rows)
@@ -139,7 +142,7 @@ class HeadPasses:
                 self.drop(session, DropReason.NO_ROOM, text)
         return session.rows
 
-    def _failed(self, sessions: Iterable[HeadSession], error: Exception) -> None:
+    def _failed(self, sessions: Iterable[NetworkSession], error: Exception) -> None:
         for session in sessions:
             self.drop(session, DropReason.FAILED, f"{type(error).__name__}: {error}")
 

@@ -1,17 +1,17 @@
-from draft_service.drafters.head_watch import (
+from draft_service.drafters.network_watch import (
     LATE_WINDOWS,
     WINDOW,
     DropReason,
-    HeadWatch,
+    NetworkWatch,
     RoundCost,
 )
 from draft_service.drafters.pass_times import PassTimes
 
-FAIR = RoundCost(head=100.0, verify=50.0, plain=1000.0)
+FAIR = RoundCost(network=100.0, verify=50.0, plain=1000.0)
 
 
 def verdicts(outcomes: list[tuple[bool, int, RoundCost]]) -> list[DropReason | None]:
-    watch = HeadWatch()
+    watch = NetworkWatch()
     return [watch.note(*outcome) for outcome in outcomes]
 
 

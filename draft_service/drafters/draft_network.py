@@ -1,11 +1,12 @@
-"""The seam between drafting with a head and the head's tensors. Plain values only, no torch.
+"""The seam between drafting and the tensors of a head or a draft model. Plain values, no torch.
 
-Row p of a head joins the feature of position p with the token at p + 1 and guesses the token at
-p + 2. A session's draft KV holds its true rows first and this round's node rows behind them; those
-are guesses upon guesses, and the next true rows overwrite them.
+A session's draft KV holds its true rows first and this round's node rows behind them; those are
+guesses upon guesses, and the next true rows overwrite them.
 
-    rows [0, true_rows)                  features of the target
-    rows [true_rows, true_rows + nodes)  feedback of the head, in the order of their expansion
+    rows [0, true_rows)                  committed tokens; for a head, with features of the target
+    rows [true_rows, true_rows + nodes)  nodes of the tree, in the order of their expansion
+
+Which token a row holds and which one it guesses is the network's affair (`row_sources.py`).
 """
 
 from collections.abc import Sequence
@@ -31,11 +32,11 @@ class Ranking(NamedTuple):
 
 
 class Guesses(NamedTuple):
-    """What the head says follows on one row.
+    """What the network says follows on one row.
 
     Args:
         token_ids: Target token ids, best first.
-        probs: Raw probability of each; not a number where the head is broken.
+        probs: Raw probability of each; not a number where the network is broken.
         feedback: What rows below this one are fed; the network's own affair.
     """
 
@@ -46,12 +47,12 @@ class Guesses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrueRows:
-    """One session's rows with features, of one pass.
+    """One session's committed rows, of one pass.
 
     Args:
-        first_row: Position of the first row; rows before it are in draft KV.
-        token_ids: Token behind each row's position, `[num_rows]`.
-        features: Of the same rows, in order, in one or more pieces.
+        first_row: Number of the first row; rows before it are in draft KV.
+        token_ids: Token of each row, `[num_rows]`.
+        features: Of the same rows, in order, in one or more pieces; none for a draft model.
         slots: Pool slots of rows `[0, first_row + num_rows)`.
         ranking: How to rank what follows on the last row; None: not wanted.
     """
@@ -68,11 +69,12 @@ class NodeRows:
     """One session's tree nodes of one depth, of one pass.
 
     Args:
-        true_rows: Rows with true features in draft KV.
+        true_rows: True rows in draft KV.
         depth: Of the nodes, at least 1.
         token_ids: Their tokens, `[num_rows]`.
         feedbacks: Of the row above each, `[num_rows]`.
-        ancestors: Node rows above each one, by their place among this round's, `[num_rows]`.
+        ancestors: Node rows above each one, top down, by their place among this round's,
+            `[num_rows]`.
         slots: Pool slots of all rows up to these: true rows, node rows before, these.
         ranking: How to rank what follows on each.
     """
@@ -86,16 +88,12 @@ class NodeRows:
     ranking: Ranking
 
 
-class HeadNetwork(Protocol):
-    """A head over a pool of draft KV rows, for many sessions in one pass."""
+class DraftNetwork(Protocol):
+    """A head or a draft model over a pool of draft KV rows, for many sessions in one pass."""
 
     @property
     def slot_count(self) -> int:
         """Rows of the pool."""
-
-    @property
-    def feature_size(self) -> int:
-        """Values of one row's features."""
 
     def absorb(self, shares: Sequence[TrueRows]) -> list[Guesses | None]:
         """Runs true rows; what follows on the last row of each share, where wanted."""
@@ -105,3 +103,23 @@ class HeadNetwork(Protocol):
 
     def move(self, source: range, destination: range) -> None:
         """Copies rows between slots."""
+
+
+class HeadNetwork(DraftNetwork, Protocol):
+    """A head."""
+
+    @property
+    def feature_size(self) -> int:
+        """Values of one row's features."""
+
+
+class ModelNetwork(DraftNetwork, Protocol):
+    """A draft model."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Token ids that it can read are below this number."""
+
+    @property
+    def context_limit(self) -> int:
+        """Positions that it was made for."""

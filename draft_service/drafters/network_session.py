@@ -1,16 +1,16 @@
-"""One session that is drafted with a head."""
+"""One session that is drafted with a head or a draft model."""
 
 from dataclasses import dataclass
 
+from draft_service.drafters.draft_network import Ranking
 from draft_service.drafters.draft_rows import DraftRows
 from draft_service.drafters.growth import Growth, Sources
-from draft_service.drafters.head_network import Ranking
-from draft_service.drafters.head_watch import HeadWatch, RoundCost
+from draft_service.drafters.network_watch import NetworkWatch, RoundCost
 from outrider.protocol.decoding import Sampling
 
 
 @dataclass(slots=True, eq=False)
-class HeadSession:
+class NetworkSession:
     """A session.
 
     Args:
@@ -19,11 +19,10 @@ class HeadSession:
         sampling: How its tokens are drawn.
         is_coupled: True: guesses are ranked by the noise that the verify worker will use.
         sources: What its trees grow from.
-        rows: Its draft KV; None where it has lost its head.
-        watch: Judges the head.
-        rounds_behind: Rounds in a row after which features of committed rows were missing.
+        rows: Its draft KV; None where it has lost its network.
+        watch: Judges the network.
         tree: The outstanding one.
-        cost: What that tree has cost; None where the head had no part in it.
+        cost: What that tree has cost; None where the network had no part in it.
     """
 
     session_id: bytes
@@ -32,15 +31,19 @@ class HeadSession:
     is_coupled: bool
     sources: Sources
     rows: DraftRows | None
-    watch: HeadWatch
-    rounds_behind: int = 0
+    watch: NetworkWatch
     tree: Growth | None = None
     cost: RoundCost | None = None
 
     @property
     def ready_rows(self) -> int:
-        """Rows whose features and tokens are there and that are not in draft KV yet."""
+        """True rows that the next round may run."""
         return 0 if self.rows is None else self.rows.ready(len(self.token_ids))
+
+    @property
+    def true_rows(self) -> int:
+        """Rows of committed tokens in draft KV."""
+        return 0 if self.rows is None else self.rows.true_rows
 
     @property
     def growth(self) -> Growth:

@@ -1,0 +1,186 @@
+"""Trees of sessions that are drafted with a head or a draft model, and perhaps their own text.
+
+A session has draft KV and a network to ask until that fails; it is then drafted from its text
+alone, or not at all, and its stream never notices. One call of `draft` runs one pass over newly
+committed rows and then one pass for each level of the trees, all sessions together.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from draft_service.drafters.acceptance_rates import AcceptanceRates
+from draft_service.drafters.calibration import Calibration
+from draft_service.drafters.draft_network import DraftNetwork
+from draft_service.drafters.draft_rows import DraftRows
+from draft_service.drafters.drafter import TreeBudget
+from draft_service.drafters.growth import Growth, Sources
+from draft_service.drafters.hindsight import learn
+from draft_service.drafters.network_passes import NetworkPasses, OnDrop
+from draft_service.drafters.network_session import NetworkSession
+from draft_service.drafters.network_watch import NetworkWatch, RoundCost
+from draft_service.drafters.ngram_text import NgramText
+from draft_service.drafters.row_sources import RowSource
+from draft_service.row_extents import RowExtents
+from draft_service.tree_shape import LevelTimes, TreeShape
+from outrider.protocol.decoding import Sampling
+from outrider.protocol.token_tree import TokenTree
+
+PASS_ROWS = 256  # most true rows of one pass
+FRESH_ROWS = 64  # more rows of a session at once are prefill, which is not held against the network
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """How a method uses a draft network.
+
+    Args:
+        shape: Which nodes are expanded and sent.
+        has_text: True: the session's own text proposes nodes too.
+        is_coupled: True: at temperatures above 0 guesses are ranked by the noise that the verify
+            worker will use.
+    """
+
+    shape: TreeShape
+    has_text: bool = False
+    is_coupled: bool = True
+
+
+class NetworkTrees:
+    """What drafting with a head and with a draft model have in common.
+
+    Args:
+        network: The head or draft model.
+        extents: Slots of its pool; methods that share a network share them too.
+        options: How the network is used.
+        on_drop: Told of each session that loses its network: id, reason, and words.
+        clock: Seconds, monotonic.
+
+    Attributes:
+        sessions: Those that are open, by their id.
+        passes: Runs the network.
+    """
+
+    def __init__(
+        self,
+        network: DraftNetwork,
+        extents: RowExtents,
+        options: NetworkOptions,
+        on_drop: OnDrop,
+        clock: Callable[[], float],
+    ) -> None:
+        self.sessions: dict[bytes, NetworkSession] = {}
+        self.passes = NetworkPasses(network, extents, on_drop, clock)
+        self._network, self._extents, self._options = network, extents, options
+        self._shared_calibration = Calibration()
+        self._shared_rates = AcceptanceRates()
+
+    def open(
+        self, session_id: bytes, token_ids: Sequence[int], sampling: Sampling, source: RowSource
+    ) -> NetworkSession:
+        """As `Drafter.open`; the session's true rows will come from `source`."""
+        drawing = "greedy"
+        if not sampling.is_greedy:
+            drawing = "coupled" if self._options.is_coupled else "uncoupled"
+        text = NgramText(token_ids, self._shared_rates) if self._options.has_text else None
+        calibration = Calibration(self._shared_calibration)
+        self.sessions[session_id] = session = NetworkSession(
+            session_id=session_id,
+            token_ids=list(token_ids),
+            sampling=sampling,
+            is_coupled=self._options.is_coupled,
+            sources=Sources(drawing, calibration, text, self._options.shape),
+            rows=DraftRows(self._network, self._extents, source),
+            watch=NetworkWatch(),
+        )
+        return session
+
+    def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
+        """As `Drafter.draft`."""
+        sessions = [self.sessions[session_id] for session_id in session_ids]
+        spent = self._catch_up(sessions, budgets)
+        for session, budget in zip(sessions, budgets, strict=True):
+            guesses = session.rows.root_guesses if session.rows is not None else None
+            session.tree = Growth(session.token_ids[-1], guesses, session.sources, budget)
+        with_network = [session for session in sessions if session.growth.has_network]
+        spent = self._grow(with_network, spent)
+        trees = [session.growth.finish(spent) for session in sessions]
+        for session in sessions:
+            session.cost = None
+        for session in with_network:
+            session.cost = _cost(session.growth, spent / len(with_network), len(sessions))
+        return trees
+
+    def commit(
+        self, session_id: bytes, accepted_indices: Sequence[int], token_ids: Sequence[int]
+    ) -> None:
+        """As `Drafter.commit`."""
+        session = self.sessions[session_id]
+        session.token_ids.extend(token_ids)
+        if session.tree is not None:
+            outcome = learn(session.tree, accepted_indices, token_ids)
+            if session.cost is not None:
+                reason = session.watch.note(outcome.is_hit, outcome.accepted, session.cost)
+                if reason is not None:
+                    self.passes.drop(session, reason, "over the last rounds")
+            session.tree = None
+        if session.sources.text is not None:
+            session.sources.text.extend(token_ids)
+        if session.rows is not None:
+            session.rows.root_guesses = None
+
+    def close(self, session_id: bytes) -> None:
+        """As `Drafter.close`."""
+        session = self.sessions.pop(session_id, None)
+        if session is not None and session.rows is not None:
+            session.rows.release()
+
+    def _catch_up(self, sessions: Sequence[NetworkSession], budgets: Sequence[TreeBudget]) -> float:
+        """Runs what is ready, the shortest shares first and as much as one pass may hold.
+
+        A session that has more to run than fits is drafted without its network this time.
+
+        Returns:
+            Microseconds, prefill not counted.
+        """
+        counts, rankings, left = {}, {}, PASS_ROWS
+        pairs = sorted(zip(sessions, budgets, strict=True), key=lambda pair: pair[0].ready_rows)
+        for session, budget in pairs:
+            ready = session.ready_rows
+            count = min(ready, left)
+            left -= count
+            if count:
+                counts[session] = count
+            if count and count == ready:
+                rankings[session] = session.ranking(self._options.shape.width(budget))
+        is_prefill = any(count > FRESH_ROWS for count in counts.values())
+        micros = self.passes.absorb(counts, rankings)
+        return 0.0 if is_prefill else micros
+
+    def _grow(self, sessions: Sequence[NetworkSession], spent: float) -> float:
+        """Grows trees level by level while that pays.
+
+        Args:
+            sessions: Those with a network to ask.
+            spent: Microseconds so far.
+
+        Returns:
+            Microseconds in all.
+        """
+        shape, asking = self._options.shape, list(sessions)
+        while asking:
+            rows = sum(shape.breadth(session.growth.budget) for session in asking)
+            times = LevelTimes(spent, self.passes.level_micros(rows) / len(asking))
+            planned = {session: session.growth.plan_level(times) for session in asking}
+            planned = {session: nodes for session, nodes in planned.items() if nodes}
+            widths = [shape.width(session.growth.budget) for session in planned]
+            asking, micros = self.passes.expand(planned, widths)
+            spent += micros
+        return spent
+
+
+def _cost(growth: Growth, network_micros: float, session_count: int) -> RoundCost:
+    """What a finished tree costs, as far as the network is to blame."""
+    table, alone = growth.budget.cost_table, growth.budget.other_rows + 1
+    spoken = sum(growth.tree.nodes[node].origin.has_network for node in growth.kept)
+    plain = table.micros_at(alone)
+    return RoundCost(network_micros, table.micros_at(alone + spoken) - plain, plain / session_count)
