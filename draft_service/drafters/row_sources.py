@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from draft_service.drafters.feature_queue import FeatureQueue
 from outrider.protocol.messages import FeatureRows
 
-ROUND_ROWS = 64  # a round waits for at most so many of a session's rows; more are prefill
+ROUND_ROWS = 32  # a round waits for at most so many rows of a draft model; more are prefill
 
 
 class RowInputs(NamedTuple):
