@@ -1,8 +1,8 @@
 """Which address a call comes from, behind proxies that are trusted to say so. Policy: no sockets.
 
 `X-Forwarded-For` grows on its right: each proxy writes behind it whom it was called by. So it is
-read from the right for as long as the one who wrote is trusted; what stands further left may be made
-up.
+read from the right for as long as the one who wrote is trusted; what stands further left may be
+made up.
 """
 
 import ipaddress

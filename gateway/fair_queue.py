@@ -2,8 +2,8 @@
 
 Policy: no clock, no await. A free place goes to the tenant with the fewest running requests; among
 equals, to the one whose last turn is longest ago. So a tenant with a hundred waiting requests does
-not delay another one's first. Where there is no room to wait, the tenant with the most waiting gives
-way to one with less, its newest request first.
+not delay another one's first. Where there is no room to wait, the tenant with the most waiting
+gives way to one with less, its newest request first.
 """
 
 from collections import OrderedDict

@@ -24,6 +24,9 @@ class Rates:
     tokens_per_minute: int = 0
 
 
+UNBOUNDED = Rates()
+
+
 @dataclass(slots=True)
 class _Minute:
     rates: Rates
@@ -88,7 +91,7 @@ class RateLimits:
                 TokenBucket(requests, now) if requests else None,
                 TokenBucket(tokens, now) if tokens else None,
             )
-            if rates == Rates():
+            if rates == UNBOUNDED:
                 return minute  # nothing to remember
             self._minutes[name] = minute
             if len(self._minutes) > self._max_names:

@@ -112,6 +112,11 @@ class SlowReader(NoCapacity):
     reason = "SLOW_READER"
     retry_after_s = None
 
+    @classmethod
+    def after(cls, seconds: float) -> "SlowReader":
+        """Of a client that read nothing for so long."""
+        return cls(f"the client read nothing of its answer for {seconds:g} s")
+
 
 class WorkerUnavailable(OutriderError):
     """A worker that the request needs does not answer."""
