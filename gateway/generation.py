@@ -30,6 +30,7 @@ from outrider.protocol.errors import (
     InternalFailure,
     OutriderError,
 )
+from outrider.telemetry.logging import origin
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import traceparent as traceparent_of
 from outrider.v1 import decoding_pb2, generation_pb2
@@ -135,9 +136,9 @@ class Generation:
         except OutriderError as error:
             outcome = error.reason.lower()
             raise
-        except Exception:
+        except Exception as error:
             outcome = InternalFailure.code.value.lower()
-            _logger.exception("a request failed unexpectedly")
+            _logger.error("a request failed unexpectedly: %s", origin(error))
             raise InternalFailure("internal error") from None
         finally:
             record.close(outcome, now())

@@ -100,22 +100,23 @@ class GuardSettings(Settings):
             raise BadSettings(f"{source}: is not text in UTF-8") from None
         except BadApiKeys as error:
             raise BadSettings(f"{source}: {error}") from None
-        for key in keys:
+        for key in keys:  # a total that a restart forgets would be none
             if key.allowance.tokens_total is not None and self.usage_file is None:
                 text = f"the key of {key.name} has tokens_total, which needs --usage-file"
                 raise BadSettings(f"{source}: {text}")
         return keys
 
-    def read_quotas(self) -> Quotas:
-        """What keys have used so far.
+    def open_usage(self) -> tuple[Quotas, UsageFile | None]:
+        """What keys have used so far, and where that is kept; None: nowhere.
 
         Raises:
             BadSettings: The file cannot be used.
         """
         if self.usage_file is None:
-            return Quotas()
+            return Quotas(), None
+        file = UsageFile(self.usage_file)
         try:
-            return UsageFile(self.usage_file).read()
+            return file.read(), file
         except BadUsageFile as error:
             raise BadSettings(f"--usage-file {self.usage_file}: {error}") from None
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import grpc
 import uvicorn
-from fastapi import FastAPI
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from starlette.types import ASGIApp
 
-from gateway.generation import Generation
+from gateway.contained_app import ContainedApp
 from gateway.interceptors import ErrorInterceptor
 from gateway.servicer import GenerationServicer
-from outrider.api_keys import Access
+from gateway.tls import Tls
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
@@ -40,24 +40,23 @@ class GrpcListener:
     """Generation, health and reflection over gRPC.
 
     Args:
-        generation: Answers requests.
-        access: Who may ask; health and reflection are for everybody.
+        servicer: Answers requests; health and reflection are for everybody.
         reflection_enabled: True: clients may ask for the descriptors.
         max_request_bytes: Largest message.
+        tls: Certificates; None: no TLS.
     """
 
     def __init__(
         self,
-        generation: Generation,
-        access: Access,
+        servicer: GenerationServicer,
         reflection_enabled: bool,
         max_request_bytes: int,
+        tls: Tls | None = None,
     ) -> None:
+        self._tls = tls
         options = (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", max_request_bytes))
         self._server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
-        generation_pb2_grpc.add_GenerationServiceServicer_to_server(
-            GenerationServicer(generation, access), self._server
-        )
+        generation_pb2_grpc.add_GenerationServiceServicer_to_server(servicer, self._server)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         if reflection_enabled:
@@ -75,7 +74,11 @@ class GrpcListener:
         """
         await self.show_readiness("starting")
         try:
-            bound = self._server.add_insecure_port(_address(host, port))
+            address = _address(host, port)
+            if self._tls is None:
+                bound = self._server.add_insecure_port(address)
+            else:
+                bound = self._server.add_secure_port(address, self._tls.grpc_credentials())
         except RuntimeError:
             raise PortTaken(
                 f"gRPC cannot listen on {_address(host, port)}: is it in use?"
@@ -104,11 +107,12 @@ class HttpListener:
 
     Args:
         app: The application.
+        tls: Certificates; None: no TLS.
     """
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: ASGIApp, tls: Tls | None = None) -> None:
         config = uvicorn.Config(
-            app,
+            ContainedApp(app),
             http="h11",
             ws="none",
             lifespan="off",
@@ -116,6 +120,8 @@ class HttpListener:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # whom to believe is the guard's business
+            ssl_context_factory=None if tls is None else lambda *_: tls.http_context(),
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         )
         self._server = _Server(config)

@@ -53,7 +53,7 @@ class Reloader:
     async def watch(self) -> None:
         """Looks until cancelled; SIGHUP makes it look at once, and load whatever it finds."""
         if not self._seen:
-            return  # SIGHUP then means what it always does
+            await asyncio.Event().wait()  # SIGHUP means what it always does
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._asked.set)
         try:

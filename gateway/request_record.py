@@ -40,7 +40,7 @@ class RequestRecord:
 
     @property
     def token_count(self) -> int:
-        """What the request has cost: its prompt, once it went to a worker, and all that was sent."""
+        """What the request has cost: its prompt, if a worker had it, and all that was sent."""
         return self._completion_count + (self._prompt_count if self._is_placed else 0)
 
     def read(self, job: GenerationJob, model: str) -> None:

@@ -56,6 +56,11 @@ class Tls:
         self._files = files
         self._loaded = _load(files)
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files."""
+        return self._files.paths
+
     def reload(self) -> None:
         """Reads the files again, for connections to come.
 

@@ -78,7 +78,7 @@ class NoCapacity(OutriderError):
     """There is no room now; trying again later may help."""
 
     code = ErrorCode.RESOURCE_EXHAUSTED
-    retry_after_s = 1.0
+    retry_after_s: float | None = 1.0
 
 
 class QueueFull(NoCapacity):

@@ -18,10 +18,15 @@ from gateway.draft_client import DraftClient
 from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
+from gateway.guard import Guard, GuardLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener
 from gateway.placing import Placing
+from gateway.quotas import Quotas
 from gateway.readiness import Readiness
+from gateway.requests import RequestLimits
+from gateway.servicer import GenerationServicer
+from gateway.tls import Tls
 from gateway.tokenization import PromptTokenizer
 from outrider.api_keys import Access
 from outrider.grpc_status import abort
@@ -39,6 +44,7 @@ from tests.unit.gateway.tiny_tokenizer import EOS_ID, ids_of, tiny_prompt_tokeni
 HOST = "127.0.0.1"
 ANSWER_TIMEOUT_S = 1.0
 PATIENCE_S = 5.0  # only ever waited for by a test that fails
+REQUEST_LIMITS = RequestLimits(default_max_new_tokens=64, max_messages=100, max_prompt_chars=20_000)
 
 
 @dataclass
@@ -167,6 +173,8 @@ class Stage:
     http_port: int
     draft_server: grpc.aio.Server
     workers: DraftWorkers
+    gate: Gate
+    quotas: Quotas
 
     @property
     def stub(self) -> "generation_pb2_grpc.GenerationServiceAsyncStub":
@@ -198,6 +206,9 @@ async def stage(
     max_request_bytes: int = 64 * 1024,
     reflection_enabled: bool = True,
     access: Access | None = None,
+    guard_limits: GuardLimits | None = None,
+    read_timeout_s: float = 30.0,
+    tls: Tls | None = None,
     failover_timeout_s: float = 0.0,
     answer_timeout_s: float = ANSWER_TIMEOUT_S,
     others: Sequence[ScriptedDrafting] = (),
@@ -214,14 +225,16 @@ async def stage(
 
     async with DraftWorkers(sources, open_client, metrics) as workers:
         placing = Placing(workers, metrics, failover_timeout_s)
-        gate = Gate(Admission(max_running, max_queued), metrics)
-        limits = GenerationLimits(default_max_new_tokens=64, max_deadline_s=max_deadline_s)
-        generation = Generation(tokenizer, workers, placing, gate, metrics, limits)
-        access = access or Access()
-        grpc_listener = GrpcListener(generation, access, reflection_enabled, max_request_bytes)
+        gate = Gate(Admission(max_running, max_queued, max_queued_bytes=2**20), metrics)
+        quotas = Quotas()
+        guard = Guard(access or Access(), metrics, guard_limits, quotas)
+        limits = GenerationLimits(REQUEST_LIMITS, max_deadline_s)
+        generation = Generation(tokenizer, workers, placing, gate, metrics, limits, guard.charge)
+        servicer = GenerationServicer(generation, guard, read_timeout_s)
+        grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
-        app = create_app(generation, readiness, metrics, max_request_bytes, access)
-        http_listener = HttpListener(app)
+        app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
+        http_listener = HttpListener(app, tls)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
         try:
@@ -242,6 +255,8 @@ async def stage(
                     http_port,
                     draft_server,
                     workers,
+                    gate,
+                    quotas,
                 )
         finally:
             await http_listener.stop(0)

@@ -5,7 +5,8 @@ import openai
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from outrider.api_keys import Access, key_line, make_key, read_api_keys
+from outrider.api_keys import Access, make_key
+from outrider.key_file import key_line, read_api_keys
 from outrider.v1 import generation_pb2
 from tests.integration.gateway_stage import prompt, script, stage
 

@@ -123,13 +123,10 @@ def long_answer() -> ScriptedDrafting:
     return worker
 
 
-async def test_a_grpc_client_that_does_not_read_loses_its_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gateway.servicer.WRITE_TIMEOUT_S", 0.2)
+async def test_a_grpc_client_that_does_not_read_loses_its_session() -> None:
     small_window = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024))
     async with (
-        stage(long_answer()) as on,
+        stage(long_answer(), read_timeout_s=0.2) as on,
         grpc.aio.insecure_channel(f"{HOST}:{on.grpc_port}", options=small_window) as channel,
     ):
         stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
@@ -137,7 +134,7 @@ async def test_a_grpc_client_that_does_not_read_loses_its_session(
         )
         call = stub.Generate(prompt(limits=limits(max_new_tokens=400_000)))
         await call.read()
-        await one_cancelled(on)
+        await one_given_up(on)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await read_to_the_end(call)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -150,9 +147,9 @@ async def read_to_the_end(
         pass
 
 
-async def one_cancelled(on: Stage) -> None:
+async def one_given_up(on: Stage) -> None:
     """Returns when the gateway has given up one request."""
     async with asyncio.timeout(PATIENCE_S):
-        while on.metric("outrider_requests_total", outcome="cancelled") == 0:
+        while on.metric("outrider_requests_total", outcome="slow_reader") == 0:
             await on.stub.GetModel(generation_pb2.GetModelRequest())
     assert on.metric("outrider_running_requests") == 0
