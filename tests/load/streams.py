@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import grpc
 
@@ -51,7 +52,7 @@ async def all_gaps(port: int, streams: int, tokens: int, channels: int = 4) -> l
             *(message_times(stubs[number % channels], tokens) for number in range(streams))
         )
     assert all(len(one) == tokens for one in times)
-    return sorted(b - a for one in times for a, b in zip(one, one[1:], strict=False))
+    return sorted(b - a for one in times for a, b in pairwise(one))
 
 
 @asynccontextmanager
