@@ -86,7 +86,7 @@ async def serve(
         grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, max_bytes, guard, read_timeout_s)
-        http_listener = HttpListener(app, tls)
+        http_listener = HttpListener(app, tls, read_timeout_s)
         probe_listener = HttpListener(create_probe_app(readiness, metrics))
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)

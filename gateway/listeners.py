@@ -6,6 +6,7 @@ Shell: owns the sockets. Each starts, tells its port, and stops within a grace p
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Iterator
 
 import grpc
@@ -22,6 +23,8 @@ from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
 MAX_HEADER_BYTES = 64 * 2**10
+SEND_BUFFER_BYTES = 32 * 2**10
+READ_TIMEOUT_S = 30.0
 
 _SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second gateway would silently share the port
@@ -108,9 +111,12 @@ class HttpListener:
     Args:
         app: The application.
         tls: Certificates; None: no TLS.
+        read_timeout_s: How long what a client does not read is kept for it, seconds.
     """
 
-    def __init__(self, app: ASGIApp, tls: Tls | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, tls: Tls | None = None, read_timeout_s: float = READ_TIMEOUT_S
+    ) -> None:
         config = uvicorn.Config(
             ContainedApp(app),
             http="h11",
@@ -126,6 +132,7 @@ class HttpListener:
         )
         self._server = _Server(config)
         self._config = config
+        self._read_timeout_s = read_timeout_s
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -145,6 +152,7 @@ class HttpListener:
             raise PortTaken(
                 f"HTTP cannot listen on {_address(host, port)}: {error.strerror}"
             ) from None
+        _bound_buffers(bound, self._read_timeout_s)
         self._task = asyncio.create_task(self._server.serve([bound]), name="http")
         while not self._server.started:
             if self._task.done():
@@ -168,6 +176,15 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals belong to the process's composition root."""
         yield
+
+
+def _bound_buffers(listening: socket.socket, read_timeout_s: float) -> None:
+    """Bounds what waits in the kernel for clients that do not read; connections inherit it."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    if sys.platform == "linux":
+        # A connection that is closed waits until its last bytes are read: for ever, without this.
+        timeout_ms = round(read_timeout_s * 1000)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
 def _address(host: str, port: int) -> str:

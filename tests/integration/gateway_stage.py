@@ -175,11 +175,17 @@ class Stage:
     workers: DraftWorkers
     gate: Gate
     quotas: Quotas
+    http_listener: HttpListener
 
     @property
     def stub(self) -> "generation_pb2_grpc.GenerationServiceAsyncStub":
         """A client of the public service."""
         return generation_pb2_grpc.GenerationServiceStub(self.channel)
+
+    @property
+    def http_connection_count(self) -> int:
+        """Connections that the HTTP server has not got rid of."""
+        return len(self.http_listener._server.server_state.connections)
 
     def metric(self, name: str, **labels: str) -> float:
         """A sample's value now; 0 where there is none."""
@@ -234,7 +240,7 @@ async def stage(
         grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
-        http_listener = HttpListener(app, tls)
+        http_listener = HttpListener(app, tls, read_timeout_s)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
         try:
@@ -257,6 +263,7 @@ async def stage(
                     workers,
                     gate,
                     quotas,
+                    http_listener,
                 )
         finally:
             await http_listener.stop(0)

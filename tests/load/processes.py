@@ -65,7 +65,7 @@ async def service(interval_ms: float, flags: Sequence[str] = ()) -> AsyncIterato
             draft_port = int(await worker.stdout.readline())
         grpc_port, http_port = _free_ports(2)
         ports = ("--grpc-port", grpc_port, "--http-port", http_port)
-        draft = ("--draft-address", f"{HOST}:{draft_port}")
+        draft = ("--draft-addresses", f"{HOST}:{draft_port}")
         gateway = await stack.enter_async_context(
             _process("gateway", "--model", folder, *draft, *ports, *flags)
         )
