@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gateway.json_body import (
+    Count,
     Float32,
     Number,
     StrictBody,
@@ -102,7 +103,7 @@ class GenerateBody(StrictBody):
     speculation: SpeculationBody = SpeculationBody()  # type: ignore[call-arg]
     logprobs: bool = False
     top_logprobs: Uint32 | None = Field(None, description="0 to 20; needs logprobs")
-    n: Uint32 | None = Field(None, description="answers, 1 (the default) to 16")
+    n: Count | None = Field(None, description="answers, 1 (the default) to 16")
     cache_salt: str = Field("", description="shares cached prompts with the same salt only")
     request_id: str = ""
     stream: bool | None = Field(

@@ -3,10 +3,28 @@
 import json
 from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from outrider.protocol.errors import InvalidField
 
+MAX_LABEL_CHARS = 256
+MAX_NAME_CHARS = 64  # of a field's name in an error: it may be one that the client made up
+
+# What may not be sent, and why: fields of other services that would be dangerous here.
+_REFUSED = dict.fromkeys(
+    ("chat_template", "chat_template_kwargs"),
+    "templates are not taken from clients; conversations are written with the model's own",
+)
+
+
+def _check_label(text: str) -> str:
+    if len(text) > MAX_LABEL_CHARS or not text.isprintable():
+        raise ValueError(f"must be up to {MAX_LABEL_CHARS} characters, none of them control ones")
+    return text
+
+
+Label = Annotated[str, AfterValidator(_check_label)]
+Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Uint32 = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Uint64 = Annotated[int, Field(ge=0, le=2**64 - 1)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -48,9 +66,10 @@ def read_json(cls: type[B], data: bytes) -> B:
         return cls.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise InvalidField(
-            _path(first["loc"]), first["msg"].removeprefix("Value error, ")
-        ) from None
+        reason = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            reason = _REFUSED.get(str(first["loc"][-1]), "is not a known field")
+        raise InvalidField(_path(first["loc"]), reason) from None
 
 
 def read_logit_bias(field: str, bias: dict[str, float] | None) -> dict[int, float]:
@@ -82,5 +101,5 @@ def _refuse_constant(name: str) -> NoReturn:
 def _path(location: tuple[int | str, ...]) -> str:
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        path += f"[{part}]" if isinstance(part, int) else f".{part[:MAX_NAME_CHARS]}"
     return path.removeprefix(".") or "body"

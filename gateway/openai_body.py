@@ -11,13 +11,23 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from gateway.http_body import SpeculationBody
-from gateway.json_body import Float32, Number, StrictBody, Uint32, Uint64, read_logit_bias
+from gateway.json_body import (
+    Count,
+    Float32,
+    Label,
+    Number,
+    StrictBody,
+    Uint32,
+    Uint64,
+    read_logit_bias,
+)
 from outrider.protocol.errors import InvalidField, NotSupported
 from outrider.v1 import decoding_pb2, generation_pb2
 
 DEFAULT_TEMPERATURE = 1.0  # OpenAI's, where the rest of this service is greedy
 
 _FIELDS = {
+    "chat": "messages",
     "limits.max_new_tokens": "max_tokens",
     "limits.min_new_tokens": "min_tokens",
     "sampling.grammar.json_schema": "response_format",
@@ -89,10 +99,10 @@ class StreamOptions(StrictBody):
 class OpenAiBody(StrictBody):
     """What both kinds of requests have; the last group is ours."""
 
-    model: str
+    model: Label
     temperature: Number | None = None
     top_p: Number | None = None
-    n: Uint32 | None = None
+    n: Count | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     stop: str | list[str] | None = None
@@ -103,7 +113,7 @@ class OpenAiBody(StrictBody):
     seed: Uint64 | None = None
     response_format: ResponseFormat | None = None
     # Known, and without a meaning here.
-    user: str | None = None
+    user: Label | None = None
     metadata: dict[str, str] | None = None
     store: bool | None = None
     service_tier: str | None = None
@@ -237,7 +247,6 @@ def openai_field(field: str) -> str:
         return _FIELDS[field]
     for ours, theirs in (
         ("chat.messages", "messages"),
-        ("chat", "messages"),
         ("token_ids.ids", "prompt"),
         ("sampling.", ""),
         ("limits.", ""),

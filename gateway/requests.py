@@ -166,6 +166,8 @@ def _read_sampling(proto: decoding_pb2.Sampling, drawn_seed: int, vocab_size: in
     sampling = Sampling.from_proto(proto)
     for name, token_ids in sampling.rules.named_token_ids().items():
         check_token_ids(name, token_ids, vocab_size)
+    if len({*sampling.rules.banned_token_ids}) >= vocab_size:
+        raise InvalidField("sampling.banned_token_ids", "all tokens are banned")
     if sampling.temperature > 0 and not proto.HasField("seed"):
         return replace(sampling, seed=drawn_seed)
     return sampling

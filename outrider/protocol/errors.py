@@ -103,14 +103,14 @@ class QuotaSpent(NoCapacity):
     """Whoever asks has used up all the tokens it was given."""
 
     reason = "INSUFFICIENT_QUOTA"
-    retry_after_s = None
+    retry_after_s: float | None = None
 
 
 class SlowReader(NoCapacity):
     """The client does not read its own answer, and must not hold what others wait for."""
 
     reason = "SLOW_READER"
-    retry_after_s = None
+    retry_after_s: float | None = None
 
     @classmethod
     def after(cls, seconds: float) -> "SlowReader":
@@ -122,7 +122,7 @@ class WorkerUnavailable(OutriderError):
     """A worker that the request needs does not answer."""
 
     code = ErrorCode.UNAVAILABLE
-    retry_after_s = 1.0
+    retry_after_s: float | None = 1.0
 
 
 class Draining(WorkerUnavailable):

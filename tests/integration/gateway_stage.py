@@ -183,9 +183,9 @@ class Stage:
         return generation_pb2_grpc.GenerationServiceStub(self.channel)
 
     @property
-    def http_connection_count(self) -> int:
+    def http_connections(self) -> list[Any]:
         """Connections that the HTTP server has not got rid of."""
-        return len(self.http_listener._server.server_state.connections)
+        return list(self.http_listener._server.server_state.connections)
 
     def metric(self, name: str, **labels: str) -> float:
         """A sample's value now; 0 where there is none."""

@@ -152,7 +152,7 @@ async def test_an_event_client_that_does_not_read_loses_its_session_and_its_conn
             await one_given_up(on)
             await on.drafting.wait_for_open(0)
             async with asyncio.timeout(PATIENCE_S):
-                while on.http_connection_count:
+                while on.http_connections:
                     await on.stub.GetModel(generation_pb2.GetModelRequest())
 
 
