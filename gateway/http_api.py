@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from gateway.approaches import http_approach
-from gateway.body_reader import read_json_bytes
+from gateway.body_reader import parsed, read_json_bytes
 from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT, EventStream
 from gateway.generation import Generation
@@ -65,7 +65,7 @@ def create_app(
     async def generate(request: Request) -> Response:
         """Generates from one prompt, as JSON or as server-sent events."""
         caller = guard.admit(http_approach(request), Permission.GENERATE)
-        body = read_body(await read_json_bytes(request, max_request_bytes))
+        body = await parsed(read_body, await read_json_bytes(request, max_request_bytes))
         messages = generation.generate(
             body.to_proto(), None, request.headers.get("traceparent", ""), caller
         )

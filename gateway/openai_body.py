@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from gateway.http_body import SpeculationBody
 from gateway.json_body import (
     Count,
-    Float32,
+    Items,
     Label,
     Number,
     StrictBody,
@@ -46,7 +46,7 @@ class Message(StrictBody):
     """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: str | Items[TextPart]
     name: str | None = None
 
     @property
@@ -105,26 +105,26 @@ class OpenAiBody(StrictBody):
     n: Count | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    stop: str | list[str] | None = None
+    stop: str | Items[str] | None = None
     max_tokens: Uint32 | None = None
     presence_penalty: Number | None = None
     frequency_penalty: Number | None = None
-    logit_bias: dict[str, Float32] | None = None
+    logit_bias: dict[str, Any] | None = None
     seed: Uint64 | None = None
     response_format: ResponseFormat | None = None
     # Known, and without a meaning here.
     user: Label | None = None
-    metadata: dict[str, str] | None = None
+    metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
     # Ours.
     top_k: Uint32 | None = None
     min_p: Number | None = None
     repetition_penalty: Number | None = None
-    allowed_token_ids: list[Uint32] | None = None
-    banned_token_ids: list[Uint32] | None = None
+    allowed_token_ids: Items[Uint32] | None = None
+    banned_token_ids: Items[Uint32] | None = None
     min_tokens: Uint32 | None = None
-    stop_token_ids: list[Uint32] | None = None
+    stop_token_ids: Items[Uint32] | None = None
     ignore_eos: bool = False
     cache_salt: str = ""
     speculation: SpeculationBody | None = None
@@ -175,14 +175,14 @@ class OpenAiBody(StrictBody):
 class ChatBody(OpenAiBody):
     """A body of /v1/chat/completions."""
 
-    messages: list[Message]
+    messages: Items[Message]
     max_completion_tokens: Uint32 | None = None
     logprobs: bool | None = None
     top_logprobs: Uint32 | None = None
-    tools: list[Any] | None = None
+    tools: Items[Any] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
-    modalities: list[Literal["text"]] | None = None
+    modalities: Items[Literal["text"]] | None = None
 
     def to_proto(self) -> generation_pb2.GenerateRequest:
         """The gRPC request that this body stands for.
@@ -207,7 +207,7 @@ class ChatBody(OpenAiBody):
 class CompletionBody(OpenAiBody):
     """A body of /v1/completions."""
 
-    prompt: str | list[str] | list[Annotated[int, Field(ge=0)]] | list[list[Uint32]]
+    prompt: str | Items[str] | Items[Annotated[int, Field(ge=0)]] | Items[Items[Uint32]]
     logprobs: Uint32 | None = None
     best_of: Uint32 | None = None
     echo: bool | None = None

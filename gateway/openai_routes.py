@@ -5,12 +5,13 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.approaches import http_approach
-from gateway.body_reader import read_json_bytes
+from gateway.body_reader import parsed, read_json_bytes
 from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT, EventStream
 from gateway.generation import Generation
@@ -48,7 +49,8 @@ def add_openai_routes(
     async def answer(request: Request, cls: type[ChatBody] | type[CompletionBody]) -> Response:
         try:
             caller = guard.admit(http_approach(request), Permission.GENERATE)
-            body = read_json(cls, await read_json_bytes(request, max_request_bytes))
+            data = await read_json_bytes(request, max_request_bytes)
+            body = await parsed(partial(read_json, cls), data)
             proto, shape = await _read(generation, body)
             trace = request.headers.get("traceparent", "")
             messages = generation.generate(proto, None, trace, caller)

@@ -45,6 +45,13 @@ class Case:
     bodies: Sequence[tuple[str, Any, str | None]] = ()
     code: grpc.StatusCode = INVALID
 
+    @property
+    def sessions(self) -> int:
+        """How many get to a worker: those that are answered, and with more than nothing."""
+        if self.code is not OK or "max_new_tokens = 0" in self.name:
+            return 0
+        return (self.field is not None) + len(self.bodies)
+
 
 def sampling(**fields: Any) -> generation_pb2.GenerateRequest:
     return prompt(sampling=decoding_pb2.Sampling(**fields))

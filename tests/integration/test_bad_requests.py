@@ -53,7 +53,8 @@ class PacedContext:
 
 async def over_grpc(on: Stage, case: Case) -> None:
     request = case.request
-    data = request if isinstance(request, bytes) else request.SerializeToString()  # type: ignore[union-attr]
+    assert request is not None, case.name
+    data = request if isinstance(request, bytes) else request.SerializeToString()
     generate: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = on.channel.unary_stream(
         "/outrider.v1.GenerationService/Generate"
     )
@@ -98,9 +99,8 @@ async def test_every_case_gets_its_verdict_and_the_stream_beside_it_stays_exact(
             await over_http(on, case)
             drafting.permissions.release()
             heard += await next_text(healthy)
-            assert heard and HEALTHY.startswith(heard), case.name
-        answered = [case for case in CASES if case.code is OK]
-        assert len(drafting.requests) - 1 <= 3 * len(answered)  # no bad one got to the worker
+            assert HEALTHY.startswith(heard), case.name
+        assert len(drafting.requests) == 1 + sum(case.sessions for case in CASES)
         for _ in HEALTHY:
             drafting.permissions.release()
         while heard != HEALTHY:
