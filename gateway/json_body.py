@@ -4,7 +4,6 @@ Reading ends at the first thing that is wrong: a body of a few megabytes has roo
 """
 
 import json
-import math
 from functools import cache
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -21,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from outrider.protocol.errors import InvalidField
 
 MAX_ENTRIES = 100_000  # objects of a body, and keys in them
+MAX_FLOAT32 = 3.4e38
 MAX_LABEL_CHARS = 256
 MAX_NAME_CHARS = 64  # of a field's name in an error: it may be one that the client made up
 
@@ -112,7 +112,7 @@ def read_logit_bias(field: str, bias: dict[str, Any] | None) -> dict[int, float]
     for key, value in (bias or {}).items():
         if not key.isdecimal() or not key.isascii() or int(key[:11]) >= 2**32:
             raise InvalidField(field, "keys must be token ids")
-        if type(value) not in (int, float) or not math.isfinite(value):
+        if type(value) not in (int, float) or not -MAX_FLOAT32 <= value <= MAX_FLOAT32:
             raise InvalidField(f"{field}[{int(key)}]", "must be a number")
         read[int(key)] = float(value)
     return read

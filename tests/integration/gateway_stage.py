@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -288,10 +288,14 @@ def limits(**fields: Any) -> generation_pb2.Limits:
 
 
 async def answer(
-    on: Stage, request: generation_pb2.GenerateRequest, timeout_s: float | None = None
+    on: Stage,
+    request: generation_pb2.GenerateRequest,
+    timeout_s: float | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> list[generation_pb2.GenerateResponse]:
     """All messages, over gRPC."""
-    return [message async for message in on.stub.Generate(request, timeout=timeout_s)]
+    call = on.stub.Generate(request, timeout=timeout_s, metadata=tuple((metadata or {}).items()))
+    return [message async for message in call]
 
 
 async def grpc_refusal(

@@ -1,12 +1,14 @@
 """Waiting for a place: in turn, with a deadline, and never losing one."""
 
 import asyncio
+import time
+from collections.abc import Callable
 
 import pytest
 
 from gateway.admission import Admission
 from gateway.gate import Gate
-from outrider.protocol.errors import DeadlineExceeded, Draining, QueueFull
+from outrider.protocol.errors import DeadlineExceeded, Draining, QueueFull, WaitTooLong
 from outrider.telemetry.metrics import GatewayMetrics
 
 FAR = 1e9
@@ -15,10 +17,10 @@ FAR = 1e9
 class Crowd:
     """A gate of one place with room for a few more to wait."""
 
-    def __init__(self, max_queued: int = 1) -> None:
+    def __init__(self, max_queued: int = 1, now: Callable[[], float] = time.monotonic) -> None:
         self.metrics = GatewayMetrics()
         self.admission = Admission(1, max_queued, max_queued_bytes=100)
-        self.gate = Gate(self.admission, self.metrics)
+        self.gate = Gate(self.admission, self.metrics, now)
         self.entered: list[str] = []
 
     def counts(self) -> tuple[int, int]:
@@ -128,3 +130,24 @@ async def test_a_closed_gate_lets_those_finish_who_are_there() -> None:
     assert await crowd.gate.empty(1.0)
     await asyncio.gather(*tasks)
     assert crowd.entered == ["a", "b"]
+
+
+@pytest.mark.asyncio
+async def test_who_would_wait_past_its_deadline_is_told_at_once() -> None:
+    now = 100.0
+    crowd = Crowd(max_queued=5, now=lambda: now)
+    for _ in range(8):
+        async with crowd.gate.place("", 10, now + 60):
+            now += 2.0
+    release = asyncio.Event()
+    task = asyncio.create_task(crowd.visit("a", release))
+    await settle()
+    crowd.gate.check("", 10, now + 2.0)
+    with pytest.raises(WaitTooLong):
+        crowd.gate.check("", 10, now + 1.9)
+    with pytest.raises(WaitTooLong):
+        async with crowd.gate.place("", 10, now + 1.9):
+            pass
+    assert crowd.counts() == (1, 0)
+    release.set()
+    await task

@@ -41,9 +41,10 @@ def test_a_thousand_errors_are_not_collected(cls: type[Any], body: Any) -> None:
         ('{"prompt": "x", "' + "y" * 1000 + '": 1}', r"^y{64}: is not a known field$"),
         ('{"prompt": "x", "chat_template": "y"}', "chat_template: templates are not taken from"),
         ('{"prompt": "x", "temperature": 1e400}', "temperature: "),
+        ('{"prompt": "x", "temperature": 1' + "0" * 400 + "}", "temperature: "),
         ('{"prompt": "x", "seed": ' + "9" * 5000 + "}", "body: is not valid JSON"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_what_is_wrong_is_named(text: str, words: str) -> None:
     with pytest.raises(InvalidField, match=words) as caught:
