@@ -4,6 +4,7 @@ Reading ends at the first thing that is wrong: a body of a few megabytes has roo
 """
 
 import json
+import re
 from functools import cache
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -15,7 +16,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from outrider.protocol.errors import InvalidField
 
@@ -23,6 +23,8 @@ MAX_ENTRIES = 100_000  # objects of a body, and keys in them
 MAX_FLOAT32 = 3.4e38
 MAX_LABEL_CHARS = 256
 MAX_NAME_CHARS = 64  # of a field's name in an error: it may be one that the client made up
+
+_TOKEN_ID = re.compile(r"[0-9]{1,10}")
 
 # What may not be sent, and why: fields of other services that would be dangerous here.
 _REFUSED = dict.fromkeys(
@@ -47,6 +49,14 @@ T = TypeVar("T")
 Items = Annotated[list[T], Field(fail_fast=True)]
 
 
+class _UnknownField(ValueError):
+    """A field that nobody knows."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(_REFUSED.get(name, "is not a known field"))
+        self.name = name
+
+
 class StrictBody(BaseModel):
     """Base of bodies: no other types, no unknown fields."""
 
@@ -58,7 +68,7 @@ class StrictBody(BaseModel):
         if isinstance(value, dict):
             for name in value:
                 if name not in _field_names(cls):
-                    raise PydanticCustomError("unknown_field", "unknown", {"name": name})
+                    raise _UnknownField(name)
         return value
 
 
@@ -96,9 +106,9 @@ def read_json(cls: type[B], data: bytes) -> B:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         location, reason = first["loc"], first["msg"].removeprefix("Value error, ")
-        if first["type"] == "unknown_field":
-            name = first["ctx"]["name"]
-            location, reason = (*location, name), _REFUSED.get(name, "is not a known field")
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, _UnknownField):
+            location = (*location, cause.name)
         raise InvalidField(_path(location), reason) from None
 
 
@@ -110,7 +120,7 @@ def read_logit_bias(field: str, bias: dict[str, Any] | None) -> dict[int, float]
     """
     read: dict[int, float] = {}
     for key, value in (bias or {}).items():
-        if not key.isdecimal() or not key.isascii() or int(key[:11]) >= 2**32:
+        if not _TOKEN_ID.fullmatch(key) or int(key) >= 2**32:
             raise InvalidField(field, "keys must be token ids")
         if type(value) not in (int, float) or not -MAX_FLOAT32 <= value <= MAX_FLOAT32:
             raise InvalidField(f"{field}[{int(key)}]", "must be a number")

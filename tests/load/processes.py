@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -11,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outrider.supervision.ports import free_port
 from tests.unit.gateway.tiny_tokenizer import tiny_tokenizer
 
 HOST = "127.0.0.1"
@@ -26,13 +26,15 @@ class Service:
         pid: Of the gateway.
         grpc_port: Where it listens.
         http_port: Where it listens.
-        ended: `asked` and `sent` of each stream that ended on the worker.
+        endless_rounds: Rounds that the worker has sent to streams that want no end.
+        ended_after: Tokens of each of these that has ended.
     """
 
     pid: int
     grpc_port: int
     http_port: int
-    ended: list[dict[str, int]] = field(default_factory=list)
+    endless_rounds: int = 0
+    ended_after: list[int] = field(default_factory=list)
 
     def memory_mib(self, name: str = "VmRSS") -> float:
         """Memory of the gateway: now, or with "VmHWM" the most it ever had."""
@@ -41,10 +43,21 @@ class Service:
                 return int(line.split()[1]) * 1024 / MIB
         raise ValueError(name)
 
-    def cpu_s(self) -> float:
-        """Processor time that the gateway has used."""
-        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / 100
+    async def wait_until_stalled(self, timeout_s: float = 60.0) -> None:
+        """Returns when the worker has sent nothing to endless streams for three seconds."""
+        async with asyncio.timeout(timeout_s):
+            before = -1
+            while before != self.endless_rounds:
+                before = self.endless_rounds
+                await asyncio.sleep(3)
+
+    async def read(self, lines: asyncio.StreamReader) -> None:
+        """Takes what the worker tells."""
+        while line := await lines.readline():
+            told = json.loads(line)
+            self.endless_rounds = told.get("endless_rounds", self.endless_rounds)
+            if "ended_after" in told:
+                self.ended_after.append(told["ended_after"])
 
 
 @asynccontextmanager
@@ -63,15 +76,16 @@ async def service(interval_ms: float, flags: Sequence[str] = ()) -> AsyncIterato
         assert worker.stdout is not None
         async with asyncio.timeout(START_S):
             draft_port = int(await worker.stdout.readline())
-        grpc_port, http_port = _free_ports(2)
+        grpc_port = free_port(50051, frozenset())
+        http_port = free_port(8080, frozenset({grpc_port}))
         ports = ("--grpc-port", grpc_port, "--http-port", http_port)
         draft = ("--draft-addresses", f"{HOST}:{draft_port}")
         gateway = await stack.enter_async_context(
             _process("gateway", "--model", folder, *draft, *ports, *flags)
         )
-        await _ready(gateway)
+        await _serving(gateway)
         found = Service(gateway.pid, grpc_port, http_port)
-        reading = asyncio.create_task(_read(worker.stdout, found.ended))
+        reading = asyncio.create_task(found.read(worker.stdout))
         stack.callback(reading.cancel)
         yield found
 
@@ -79,10 +93,7 @@ async def service(interval_ms: float, flags: Sequence[str] = ()) -> AsyncIterato
 @asynccontextmanager
 async def _process(module: str, *words: object) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        module,
-        *map(str, words),
+        *(sys.executable, "-m", module, *map(str, words)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE if module == "gateway" else None,
     )
@@ -90,32 +101,15 @@ async def _process(module: str, *words: object) -> AsyncIterator[asyncio.subproc
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.communicate(), 5)
-        except TimeoutError:
             process.kill()
-            await process.communicate()
+        await process.communicate()
 
 
-async def _ready(gateway: asyncio.subprocess.Process) -> None:
+async def _serving(gateway: asyncio.subprocess.Process) -> None:
     assert gateway.stderr is not None
+    seen: list[str] = []
     async with asyncio.timeout(START_S):
-        seen = []
-        while "serving" not in (line := (await gateway.stderr.readline()).decode()):
-            seen.append(line)
-            if not line:
+        while not seen or "gateway.readiness: serving" not in seen[-1]:
+            seen.append((await gateway.stderr.readline()).decode())
+            if not seen[-1]:
                 raise RuntimeError(f"the gateway did not start: {seen}")
-
-
-async def _read(lines: asyncio.StreamReader, ended: list[dict[str, int]]) -> None:
-    while line := await lines.readline():
-        ended.append(json.loads(line))
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [int(bound.getsockname()[1]) for bound in sockets]
-    for bound in sockets:
-        bound.close()
-    return ports

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
 
 import grpc
@@ -12,58 +13,59 @@ import grpc
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 from tests.load.processes import HOST
 
-STALLED_TOKENS = 900_000  # more than the buffers between the processes take
+ENDLESS = 900_000  # tokens
+CHANNELS = 4  # connections that healthy streams share
 RECEIVE_BUFFER_BYTES = 4096
 
+_ALONE = (("grpc.use_local_subchannel_pool", 1),)
+# A window that is soon full; by default the client's library takes in 4 MiB a stream by itself.
+_SMALL = (*_ALONE, ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024))
 
-def request(tokens: int) -> generation_pb2.GenerateRequest:
+
+def request(tokens: int, prompt: str = "x") -> generation_pb2.GenerateRequest:
     """A prompt and how many tokens are wanted."""
     limits = generation_pb2.Limits(max_new_tokens=tokens)
-    return generation_pb2.GenerateRequest(prompt="x", limits=limits)
+    return generation_pb2.GenerateRequest(prompt=prompt, limits=limits)
 
 
-async def message_times(stub: object, tokens: int) -> list[float]:
-    """Reads a stream to its end; when each message came, in seconds of the loop's clock."""
-    now = asyncio.get_running_loop().time
-    times: list[float] = []
-    async for _ in stub.Generate(request(tokens)):  # type: ignore[attr-defined]
-        times.append(now())
-    return times
-
-
-async def all_gaps(port: int, streams: int, tokens: int, channels: int = 4) -> list[float]:
-    """Times between messages of many streams that are read as fast as they come, sorted, seconds.
+async def gaps(port: int, streams: int, tokens: int, prompt: str = "x") -> list[float]:
+    """Times between the messages of streams that are read as they come, seconds, the least first.
 
     Args:
         port: gRPC port of the gateway.
         streams: How many at once.
-        tokens: Of each.
-        channels: Connections that the streams share.
+        tokens: Of each, one a message.
+        prompt: Of each.
     """
+    now = asyncio.get_running_loop().time
+
     async with contextlib.AsyncExitStack() as stack:
-        stubs = []
-        for number in range(channels):
-            options = (("grpc.use_local_subchannel_pool", 1), ("outrider.number", number))
-            channel = grpc.aio.insecure_channel(f"{HOST}:{port}", options=options)
-            stubs.append(
-                generation_pb2_grpc.GenerationServiceStub(await stack.enter_async_context(channel))
+        channels = [
+            await stack.enter_async_context(
+                grpc.aio.insecure_channel(f"{HOST}:{port}", options=_ALONE)
             )
-        times = await asyncio.gather(
-            *(message_times(stubs[number % channels], tokens) for number in range(streams))
-        )
-    assert all(len(one) == tokens for one in times)
-    return sorted(b - a for one in times for a, b in pairwise(one))
+            for _ in range(CHANNELS)
+        ]
+
+        async def times(number: int) -> list[float]:
+            stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
+                generation_pb2_grpc.GenerationServiceStub(channels[number % CHANNELS])
+            )
+            return [now() async for _ in stub.Generate(request(tokens, prompt))]
+
+        found = await asyncio.gather(*(times(number) for number in range(streams)))
+    assert all(len(one) == tokens for one in found), "a stream is not complete"
+    return sorted(b - a for one in found for a, b in pairwise(one))
 
 
 @asynccontextmanager
 async def stalled_grpc(port: int, count: int) -> AsyncIterator[None]:
-    """Streams that are opened and never read."""
-    small = (("grpc.http2.bdp_probe", 0), ("grpc.use_local_subchannel_pool", 1))
-    async with grpc.aio.insecure_channel(f"{HOST}:{port}", options=small) as channel:
+    """Endless streams of which one message is read and no more."""
+    async with grpc.aio.insecure_channel(f"{HOST}:{port}", options=_SMALL) as channel:
         stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
             generation_pb2_grpc.GenerationServiceStub(channel)
         )
-        calls = [stub.Generate(request(STALLED_TOKENS)) for _ in range(count)]
+        calls = [stub.Generate(request(ENDLESS)) for _ in range(count)]
         for call in calls:
             await call.read()
         yield
@@ -71,24 +73,44 @@ async def stalled_grpc(port: int, count: int) -> AsyncIterator[None]:
             call.cancel()
 
 
-@asynccontextmanager
-async def stalled_events(port: int, count: int) -> AsyncIterator[None]:
-    """Event streams whose clients read the head of the answer and nothing more."""
-    body = {"prompt": "x", "stream": True, "max_new_tokens": STALLED_TOKENS}
-    data = json.dumps(body).encode()
+@contextmanager
+def stalled_events(port: int, count: int) -> Iterator[None]:
+    """Endless event streams of which nothing is read."""
+    data = json.dumps({"prompt": "x", "stream": True, "max_new_tokens": ENDLESS}).encode()
     head = (
         f"POST /generate HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(data)}\r\n\r\n"
     )
-    writers = []
-    for _ in range(count):
-        reader, writer = await asyncio.open_connection(HOST, port, limit=RECEIVE_BUFFER_BYTES)
-        writer.write(head.encode() + data)
-        await reader.readuntil(b"\r\n\r\n")
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
-        writers.append(writer)
-    try:
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+            client.connect((HOST, port))
+            client.sendall(head.encode() + data)
         yield
-    finally:
-        for writer in writers:
-            writer.transport.abort()
+
+
+async def refusal_times(port: int, count: int, timeout_s: float) -> list[float]:
+    """How long refusals for lack of room take, one after the other, seconds, the least first.
+
+    Args:
+        port: gRPC port of a gateway that has none.
+        count: How many.
+        timeout_s: Deadline of each request.
+    """
+    now = asyncio.get_running_loop().time
+    times: list[float] = []
+    async with grpc.aio.insecure_channel(f"{HOST}:{port}", options=_ALONE) as channel:
+        stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
+            generation_pb2_grpc.GenerationServiceStub(channel)
+        )
+        await stub.GetModel(generation_pb2.GetModelRequest())
+        for _ in range(count):
+            start = now()
+            try:
+                await stub.Generate(request(10), timeout=timeout_s).read()
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+                times.append(now() - start)
+    return sorted(times)
