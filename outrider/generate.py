@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, cast
 
 import grpc
 from rich.console import Console
 from rich.table import Table
 
+from outrider.settings import BadSettings
 from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 
 EXIT_FAILED: Final = 1
@@ -35,6 +37,7 @@ class GenerateOptions:
         seed: Of the sampling noise.
         method: Draft method; "" leaves it to the draft worker.
         key: API key; "": none.
+        tls: Where TLS is spoken; None: it is not.
     """
 
     prompt: str
@@ -44,6 +47,34 @@ class GenerateOptions:
     seed: int | None = None
     method: str = ""
     key: str = field(default="", repr=False)
+    tls: "ClientTls | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """Files in PEM.
+
+    Args:
+        ca: Roots that the gateway's certificate must come from.
+        cert: A certificate of the client's own; None: none.
+        key: Its key.
+    """
+
+    ca: Path
+    cert: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """Of a channel.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        return grpc.ssl_channel_credentials(
+            self.ca.read_bytes(),
+            self.key.read_bytes() if self.key is not None else None,
+            self.cert.read_bytes() if self.cert is not None else None,
+        )
 
 
 @dataclass(slots=True)
@@ -70,10 +101,13 @@ def run_generate(address: str, options: GenerateOptions) -> int:
 
     Returns:
         Exit status: 0, 1 where it failed, 130 where it was interrupted.
+
+    Raises:
+        BadSettings: A file of `options.tls` cannot be read.
     """
     console = Console(stderr=True)
     metadata = (("authorization", f"Bearer {options.key}"),) if options.key else ()
-    with grpc.insecure_channel(address) as channel:
+    with _channel(address, options.tls) as channel:
         stub = generation_pb2_grpc.GenerationServiceStub(channel)
         try:
             asked = generation_pb2.GetModelRequest()
@@ -154,6 +188,15 @@ def report_table(last: generation_pb2.GenerateResponse, timing: Timing) -> Table
     table.add_row("accepted", f"{report.accepted}")
     table.add_row("time", *_time_split(report))
     return table
+
+
+def _channel(address: str, tls: ClientTls | None) -> grpc.Channel:
+    if tls is None:
+        return grpc.insecure_channel(address)
+    try:
+        return grpc.secure_channel(address, tls.credentials())
+    except OSError as error:
+        raise BadSettings(f"{error.filename}: {error.strerror}") from None
 
 
 def _status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
