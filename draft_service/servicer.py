@@ -55,7 +55,7 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
             async with aclosing(self._streams.run(self._worker, drafting)) as rounds:
                 async for done in rounds:
                     record_round(span, done)
-                    await context.write(_response(done, drafting))
+                    await context.write(_response(done, drafting.method, request.report_trees))
         except OutriderError as error:
             span.set_status(Status(StatusCode.ERROR, error.message))
             await abort(context, error)
@@ -121,7 +121,7 @@ def _drafting(request: drafting_pb2.DraftRequest, methods: Methods, trace: str) 
     return Drafting(session, speculation, method)
 
 
-def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse:
+def _response(done: RoundDone, method: str, with_tree: bool) -> drafting_pb2.DraftResponse:
     return drafting_pb2.DraftResponse(
         index=done.index,
         token_ids=done.token_ids,
@@ -129,7 +129,8 @@ def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse
         top_log_probs=[one.to_proto() for one in done.top_log_probs],
         accepted_count=done.reach.accepted,
         finish_reason=FinishReason.to_proto(done.finish_reason),
-        report=_report(done.totals, drafting.method),
+        report=_report(done.totals, method),
+        tree=done.tree.to_proto() if with_tree else None,
     )
 
 

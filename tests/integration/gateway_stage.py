@@ -125,7 +125,19 @@ class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
                 finish_reason=reason if is_last else decoding_pb2.FINISH_REASON_UNSPECIFIED,
                 report=decoding_pb2.SpeculationReport(rounds=number + 1, method="ngram"),
             )
+            if request.report_trees:
+                before = [*request.prompt_token_ids, *ids[:start]]
+                response.tree.CopyFrom(self.tree(before[-1], block))
             await context.write(response)
+
+    def tree(self, root: int, block: Sequence[int]) -> decoding_pb2.RoundTree:
+        """A chain of the accepted tokens, and one more candidate behind the root."""
+        count = len(block)
+        return decoding_pb2.RoundTree(
+            token_ids=[root, *block[:-1], EOS_ID + 1],
+            parents=[*range(-1, count - 1), 0],
+            accepted_indices=range(1, count),
+        )
 
     async def GetWorker(
         self, request: drafting_pb2.GetWorkerRequest, context: Any
