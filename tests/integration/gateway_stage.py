@@ -18,6 +18,7 @@ from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener
+from gateway.playground.routes import add_playground
 from gateway.readiness import Readiness
 from gateway.tokenization import PromptTokenizer
 from outrider.api_keys import Access
@@ -214,6 +215,7 @@ async def stage(
         grpc_listener = GrpcListener(generation, access, reflection_enabled, max_request_bytes)
         readiness = Readiness(draft, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, max_request_bytes, access)
+        add_playground(app)
         http_listener = HttpListener(app)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
