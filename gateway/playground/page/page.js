@@ -207,7 +207,7 @@ const FIGURES = [
   ["Tokens per round", (run) => run.tokensPerRound.toFixed(2)],
   ["Accepted", (run) => `${run.accepted} of ${run.drafted}`],
   ["First token, ms", (run) => run.firstTokenMs?.toFixed(0) ?? "…"],
-  ["Tokens per second", (run) => run.tokensPerSecond?.toFixed(1) ?? "…"],
+  ["Tokens/s", (run) => run.tokensPerSecond?.toFixed(1) ?? "…"],
   ["Method", (run) => run.last?.speculation_report?.method ?? "…"],
   ["Ended by", (run) => run.last?.finish_reason ?? "…"],
 ];
