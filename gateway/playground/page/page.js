@@ -1,8 +1,8 @@
-// The page: reads the form, runs requests, shows what comes.
+// The page: reads the form, runs requests, says how they went.
 
 import { Run, firstDifference } from "./run.js";
 import { Refused, askModel, generate, keepKey, keptKey } from "./service.js";
-import { draw, nested } from "./tree.js";
+import { clearRuns, followTree, showFigures, showText, showTree } from "./view.js";
 
 const RETRY_MS = 2000;
 const UNAUTHENTICATED = 401;
@@ -17,7 +17,6 @@ const FIELD_OF_PARAM = {
 
 const at = (id) => document.getElementById(id);
 let stopping = null; // of the requests that run, or null
-let treeRounds = []; // messages that the slider chooses from
 
 // ---- what is served
 
@@ -78,10 +77,11 @@ async function start() {
 }
 
 function setRunning(isRunning) {
-  at("start").disabled = isRunning;
-  at("stop").disabled = !isRunning;
+  const [now, before] = isRunning ? [at("stop"), at("start")] : [at("start"), at("stop")];
+  now.disabled = false;
+  if (document.activeElement === before) now.focus();
+  before.disabled = true;
   at("answer").ariaBusy = String(isRunning); // read out when it is whole, not word by word
-  if (!isRunning && document.activeElement === document.body) at("start").focus();
 }
 
 function clear() {
@@ -90,13 +90,8 @@ function clear() {
     field.removeAttribute("aria-invalid");
     field.removeAttribute("aria-errormessage");
   }
-  at("answer").replaceChildren();
-  at("plain-answer").replaceChildren();
   at("plain").hidden = true;
-  at("figures").tBodies[0].replaceChildren();
-  at("round").disabled = true;
-  at("tree").replaceChildren();
-  at("tree-note").textContent = "none yet";
+  clearRuns();
 }
 
 function showError(error) {
@@ -139,7 +134,7 @@ async function follow(body, signal, element, runs, showsTree) {
   let frame = 0;
   const show = () => {
     frame = 0;
-    append(element, run.segments.slice(shown).map(span));
+    showText(element, run.segments.slice(shown));
     shown = run.segments.length;
     showFigures(runs, body.sampling.seed);
     if (showsTree) followTree(run.rounds);
@@ -161,72 +156,6 @@ function verdict(run, plain) {
   const [speed, before] = [run.tokensPerSecond, plain.tokensPerSecond];
   const times = speed && before ? `, ${(speed / before).toFixed(2)} times as fast` : "";
   return `The same ${run.tokenIds.length} token ids as with plain decoding${times}.`;
-}
-
-// ---- showing
-
-/** Adds at the end, and keeps the end in sight where it was. */
-function append(element, spans) {
-  const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - 1;
-  element.append(...spans);
-  if (isAtEnd) element.scrollTop = element.scrollHeight;
-}
-
-function span({ text, origin, tokenId }) {
-  const element = document.createElement("span");
-  element.className = origin;
-  element.textContent = text;
-  element.title = `token ${tokenId}, ${origin}`;
-  return element;
-}
-
-/** Shows the last round's tree, unless somebody looks at an earlier one. */
-function followTree(rounds) {
-  if (!rounds.length) return;
-  const slider = at("round");
-  const follows = slider.disabled || slider.value === slider.max;
-  treeRounds = rounds;
-  slider.disabled = false;
-  slider.max = rounds.length;
-  if (follows) slider.value = rounds.length;
-  showTree();
-}
-
-function showTree() {
-  const number = Number(at("round").value);
-  const message = treeRounds[number - 1];
-  const drafted = message.round_report.tree.token_ids.length - 1;
-  at("tree-note").textContent =
-    `${number} of ${treeRounds.length}: ${drafted} drafted, ${message.accepted_count} accepted`;
-  draw(at("tree"), nested(message));
-}
-
-const FIGURES = [
-  ["Tokens", (run) => run.tokenIds.length],
-  ["Rounds", (run) => run.rounds.length],
-  ["Tokens per round", (run) => run.tokensPerRound.toFixed(2)],
-  ["Accepted", (run) => `${run.accepted} of ${run.drafted}`],
-  ["First token, ms", (run) => run.firstTokenMs?.toFixed(0) ?? "…"],
-  ["Tokens/s", (run) => run.tokensPerSecond?.toFixed(1) ?? "…"],
-  ["Method", (run) => run.last?.speculation_report?.method ?? "…"],
-  ["Ended by", (run) => run.last?.finish_reason ?? "…"],
-];
-
-function showFigures(runs, seed) {
-  const rows = FIGURES.map(([name, read]) => [name, ...runs.map(read)]);
-  if (seed !== undefined) rows.push(["Seed", ...runs.map(() => seed)]);
-  at("figures").classList.toggle("single", runs.length === 1);
-  at("figures").tBodies[0].replaceChildren(...rows.map(row));
-}
-
-function row([name, ...values]) {
-  const element = document.createElement("tr");
-  const head = document.createElement("th");
-  head.scope = "row";
-  head.textContent = name;
-  element.append(head);
-  for (const value of values) element.insertCell().textContent = value;
-  return element;
 }
 
 // ---- events
