@@ -14,6 +14,7 @@ from gateway.generation import Generation, GenerationLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener, PortTaken
 from gateway.placing import Placing
+from gateway.playground.routes import add_playground
 from gateway.readiness import Readiness
 from gateway.settings import GatewaySettings
 from gateway.tokenization import BadModelFolder, PromptTokenizer
@@ -70,6 +71,8 @@ async def serve(
         )
         readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, settings.max_request_bytes, access)
+        if settings.playground:
+            add_playground(app)
         http_listener = HttpListener(app)
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)

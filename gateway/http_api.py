@@ -26,7 +26,7 @@ from gateway.openai_routes import add_openai_routes
 from gateway.readiness import Readiness
 from gateway.waiting import ClientGone, first_of, unless_gone
 from outrider.api_keys import Access
-from outrider.protocol.errors import InternalFailure, OutriderError
+from outrider.protocol.errors import InternalFailure, InvalidField, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics, render
 from outrider.v1 import generation_pb2
 
@@ -61,12 +61,14 @@ def create_app(
         """Generates from one prompt, as JSON or as server-sent events."""
         tenant = access.tenant_of(request.headers.get("authorization", ""))
         body = read_body(await read_json_bytes(request, max_request_bytes))
-        messages = generation.generate(
-            body.to_proto(), None, request.headers.get("traceparent", ""), tenant
-        )
         wants_events = body.stream
         if wants_events is None:
             wants_events = "text/event-stream" in request.headers.get("accept", "")
+        if body.report_rounds and not wants_events:
+            raise InvalidField("report_rounds", "needs stream to be true")
+        messages = generation.generate(
+            body.to_proto(), None, request.headers.get("traceparent", ""), tenant
+        )
         if wants_events:
             first = await unless_gone(request, first_of(messages))
             return EventStream(_events(first, messages, body.logprobs))

@@ -47,6 +47,7 @@ class GatewaySettings(Settings):
         False, description="listen beyond this machine without API keys: somebody else must guard"
     )
     reflection: bool = Field(True, description="answer gRPC server reflection")
+    playground: bool = Field(True, description="serve the page at / of the HTTP listener")
     max_running_requests: int = Field(
         64, ge=1, le=100_000, description="most requests that are generated at once"
     )

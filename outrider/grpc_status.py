@@ -51,6 +51,16 @@ class AbortableContext(Protocol):
         """Ends the call with a status by raising."""
 
 
+class FailedCall(Protocol):
+    """The part of a failed call that says why, of either kind of channel."""
+
+    def code(self) -> grpc.StatusCode:
+        """Its status."""
+
+    def details(self) -> str | None:
+        """The text with it."""
+
+
 async def abort(context: AbortableContext, error: OutriderError) -> NoReturn:
     """Ends a call with the status of an error.
 
@@ -81,11 +91,11 @@ def to_rich_status(error: OutriderError) -> status_pb2.Status:
     return status
 
 
-def error_from_status(error: grpc.aio.AioRpcError) -> OutriderError:
+def error_from_status(error: FailedCall) -> OutriderError:
     """The typed error that a failed call stands for.
 
     Args:
-        error: As raised by a grpc.aio call.
+        error: As raised by a call.
 
     Returns:
         The error that the server raised, where it told; else the nearest one.
@@ -98,9 +108,9 @@ def error_from_status(error: grpc.aio.AioRpcError) -> OutriderError:
     return _ERRORS.get(error.code(), InternalFailure)(message)
 
 
-def is_from_server(error: grpc.aio.AioRpcError) -> bool:
+def is_from_server(error: FailedCall) -> bool:
     """True where the server itself answered with this status, False where none was reached."""
-    return _rich_status(error) is not None
+    return rich_status(error) is not None
 
 
 def _pack(status: status_pb2.Status, detail: Message) -> None:
@@ -109,17 +119,16 @@ def _pack(status: status_pb2.Status, detail: Message) -> None:
     status.details.append(packed)
 
 
-def _rich_status(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+def rich_status(error: FailedCall) -> status_pb2.Status | None:
+    """What the server itself said; None where it said nothing, or none was reached."""
     try:
         return rpc_status.from_call(error)
     except ValueError:  # details that contradict the status
         return None
 
 
-def _first_violation(
-    error: grpc.aio.AioRpcError,
-) -> error_details_pb2.BadRequest.FieldViolation | None:
-    status = _rich_status(error)
+def _first_violation(error: FailedCall) -> error_details_pb2.BadRequest.FieldViolation | None:
+    status = rich_status(error)
     for detail in status.details if status is not None else ():
         bad_request = error_details_pb2.BadRequest()
         if detail.Unpack(bad_request) and bad_request.field_violations:

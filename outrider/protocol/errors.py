@@ -28,6 +28,7 @@ class OutriderError(Exception):
     """
 
     code = ErrorCode.INTERNAL
+    retry_after_s: float | None = None  # set by a client whose service named a time
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
