@@ -8,6 +8,7 @@ from draft_service.feature_intake import FeatureIntake
 from outrider.protocol.decoding import FinishReason, Speculation, TopLogProbs
 from outrider.protocol.errors import OutriderError
 from outrider.protocol.messages import Verdict
+from outrider.protocol.round_tree import RoundTree
 from outrider.protocol.session import Committed, DraftSession
 from outrider.protocol.token_tree import ROOT, TokenTree
 
@@ -93,7 +94,7 @@ class RoundDone:
         log_probs: One per token where wanted, else empty.
         top_log_probs: The same.
         reach: How many came from the tree (they come first), and how many could have.
-        drafted_count: Nodes proposed, the root excluded.
+        tree: What was proposed, and what of it was accepted.
         finish_reason: Set with the last round.
         times: Where the time went.
         totals: The stream's sums, this round included.
@@ -106,10 +107,15 @@ class RoundDone:
     log_probs: tuple[float, ...]
     top_log_probs: tuple[TopLogProbs, ...]
     reach: Reach
-    drafted_count: int
+    tree: RoundTree
     finish_reason: FinishReason | None
     times: RoundTimes
     totals: Totals
+
+    @property
+    def drafted_count(self) -> int:
+        """Nodes proposed, the root excluded."""
+        return self.tree.tree.drafted_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +218,7 @@ def round_done(
         log_probs=committed.log_probs,
         top_log_probs=committed.top_log_probs,
         reach=reach,
-        drafted_count=tree.drafted_count,
+        tree=RoundTree(tree, verdict.accepted_indices),
         finish_reason=committed.finish_reason,
         times=times,
         totals=drafting.totals,

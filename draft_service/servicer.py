@@ -60,7 +60,7 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
             async with aclosing(self._streams.run(self._worker, drafting)) as rounds:
                 async for done in rounds:
                     record_round(span, done)
-                    await context.write(_response(done, drafting))
+                    await context.write(_response(done, drafting, request.report_trees))
         except OutriderError as error:
             span.set_status(Status(StatusCode.ERROR, error.message))
             await abort(context, error)
@@ -128,7 +128,7 @@ def _drafting(request: drafting_pb2.DraftRequest, methods: Methods, trace: str) 
     return Drafting(session, speculation, method)
 
 
-def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse:
+def _response(done: RoundDone, drafting: Drafting, with_tree: bool) -> drafting_pb2.DraftResponse:
     return drafting_pb2.DraftResponse(
         index=done.index,
         token_ids=done.token_ids,
@@ -137,6 +137,7 @@ def _response(done: RoundDone, drafting: Drafting) -> drafting_pb2.DraftResponse
         accepted_count=done.reach.accepted,
         finish_reason=FinishReason.to_proto(done.finish_reason),
         report=_report(done.totals, drafting),
+        tree=done.tree.to_proto() if with_tree else None,
     )
 
 

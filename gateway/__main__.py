@@ -16,6 +16,7 @@ from gateway.guard import Guard
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener, PortTaken
 from gateway.placing import Placing
+from gateway.playground.routes import add_playground
 from gateway.probes import create_probe_app
 from gateway.readiness import Readiness
 from gateway.reloading import Reloadable, Reloader
@@ -86,6 +87,8 @@ async def serve(
         grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, max_bytes, guard, read_timeout_s)
+        if settings.playground:
+            add_playground(app)
         http_listener = HttpListener(app, tls, read_timeout_s)
         probe_listener = HttpListener(create_probe_app(readiness, metrics))
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)

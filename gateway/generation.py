@@ -20,6 +20,7 @@ from gateway.journal import SESSION_ID_BYTES, CommittedRound, Journal
 from gateway.placing import Placing
 from gateway.request_record import OUTCOME_CANCELLED, OUTCOME_OK, RequestRecord
 from gateway.requests import GenerationJob, RequestLimits, read_request
+from gateway.round_report import round_report
 from gateway.served_model import ServedModel
 from gateway.text_stream import TextDelta, TextStream
 from gateway.token_pieces import TokenPieces
@@ -218,6 +219,9 @@ class Generation:
                 completion_count += len(delta.token_ids)
                 message = _message(job, delta)
                 message.top_log_probs.extend(committed.top_log_probs[: len(delta.token_ids)])
+                if committed.tree is not None:
+                    report = round_report(committed.tree, delta.token_texts, self.pieces)
+                    message.round_report.CopyFrom(report)
                 if not delta.is_stopped and committed.finish_reason is None:
                     yield message
                     continue

@@ -29,7 +29,7 @@ from gateway.probes import health_response, metrics_response
 from gateway.readiness import Readiness
 from gateway.waiting import ClientGone, first_of, unless_gone
 from outrider.api_keys import Permission
-from outrider.protocol.errors import InternalFailure, OutriderError
+from outrider.protocol.errors import InternalFailure, InvalidField, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.v1 import generation_pb2
 
@@ -66,12 +66,14 @@ def create_app(
         """Generates from one prompt, as JSON or as server-sent events."""
         caller = guard.admit(http_approach(request), Permission.GENERATE)
         body = await parsed(read_body, await read_json_bytes(request, max_request_bytes))
-        messages = generation.generate(
-            body.to_proto(), None, request.headers.get("traceparent", ""), caller
-        )
         wants_events = body.stream
         if wants_events is None:
             wants_events = "text/event-stream" in request.headers.get("accept", "")
+        if body.report_rounds and not wants_events:
+            raise InvalidField("report_rounds", "needs stream to be true")
+        messages = generation.generate(
+            body.to_proto(), None, request.headers.get("traceparent", ""), caller
+        )
         if wants_events:
             first = await unless_gone(request, first_of(messages))
             events = _events(first, messages, body.logprobs)

@@ -105,6 +105,7 @@ class GenerateBody(StrictBody):
     top_logprobs: Uint32 | None = Field(None, description="0 to 20; needs logprobs")
     n: Count | None = Field(None, description="answers, 1 (the default) to 16")
     cache_salt: str = Field("", description="shares cached prompts with the same salt only")
+    report_rounds: bool = Field(False, description="each event tells its round; needs stream")
     request_id: str = ""
     stream: bool | None = Field(
         None, description="server-sent events; unset: where Accept is text/event-stream"
@@ -150,6 +151,7 @@ class GenerateBody(StrictBody):
                 top_logprobs=self.top_logprobs or 0,
                 cache_salt=self.cache_salt,
                 n=self.n or 0,
+                report_rounds=self.report_rounds,
                 request_id=self.request_id,
             )
             self._set_input(request)

@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.choices import Messages
 from gateway.finish_reasons import FINISH_REASON_NAMES
+from gateway.round_report import round_report_json
 from outrider.v1 import generation_pb2
 
 
@@ -32,6 +33,8 @@ def message_json(message: generation_pb2.GenerateResponse, logprobs: bool) -> di
         fields["choice"] = message.choice
     if message.request_id:
         fields["request_id"] = message.request_id
+    if message.HasField("round_report"):
+        fields["round_report"] = round_report_json(message.round_report)
     if message.finish_reason:
         fields["finish_reason"] = FINISH_REASON_NAMES[message.finish_reason]
         fields["usage"] = {

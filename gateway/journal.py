@@ -11,8 +11,10 @@ from gateway.requests import GenerationJob
 from gateway.speculation_reports import joined
 from gateway.worker_table import Wish
 from outrider.protocol.affinity import affinity_key
-from outrider.protocol.decoding import DecodeLimits, FinishReason
+from outrider.protocol.decoding import MAX_NODES, DecodeLimits, FinishReason
 from outrider.protocol.errors import InternalFailure
+from outrider.protocol.round_tree import RoundTree
+from outrider.protocol.token_tree import ROOT, InvalidTree
 from outrider.v1 import decoding_pb2, drafting_pb2
 
 SESSION_ID_BYTES = 16
@@ -29,6 +31,7 @@ class CommittedRound:
         accepted_count: Of token_ids, how many were accepted from the tree.
         finish_reason: Why the stream ends here; None: it goes on.
         report: What speculation did so far, over all placements.
+        tree: The round's candidates where wanted, else None.
     """
 
     token_ids: tuple[int, ...]
@@ -37,6 +40,7 @@ class CommittedRound:
     accepted_count: int
     finish_reason: FinishReason | None
     report: decoding_pb2.SpeculationReport
+    tree: RoundTree | None = None
 
 
 class Journal:
@@ -102,6 +106,7 @@ class Journal:
             logprobs=self._job.logprobs,
             top_logprobs=self._job.top_logprobs,
             cache_salt=self._job.cache_salt,
+            report_trees=self._job.report_rounds,
         )
 
     def begin_epoch(self) -> None:
@@ -139,6 +144,7 @@ class Journal:
             return None
         if len(self._committed) + len(new) > self._limits.max_new_tokens:
             raise InternalFailure("the draft worker sent more tokens than were asked for")
+        tree = self._read_tree(response)
         self._committed += new
         self._report = joined(self._earlier, response.report) if self._epoch else response.report
         return CommittedRound(
@@ -148,6 +154,7 @@ class Journal:
             accepted_count=max(response.accepted_count - known_count, 0),
             finish_reason=finish_reason,
             report=self._report,
+            tree=tree,
         )
 
     def _check_form(self, response: drafting_pb2.DraftResponse) -> None:
@@ -167,3 +174,24 @@ class Journal:
             )
         if response.accepted_count > len(ids):
             raise InternalFailure("the draft worker accepted more tokens than it committed")
+
+    def _read_tree(self, response: drafting_pb2.DraftResponse) -> RoundTree | None:
+        """The round's candidates, where they are wanted.
+
+        Raises:
+            InternalFailure: There are none, or they are not those of this round.
+        """
+        if not self._job.report_rounds or not response.token_ids:
+            return None
+        try:
+            tree = RoundTree.from_proto(response.tree)
+        except InvalidTree as error:
+            raise InternalFailure(f"the draft worker sent no tree: {error}") from None
+        ids = tree.tree.token_ids
+        if len(ids) > MAX_NODES or max(ids) >= self._vocab_size:
+            raise InternalFailure("the draft worker sent a tree that is beyond the limits")
+        before = self._committed[: response.index] or self._job.prompt_token_ids
+        accepted = response.token_ids[: response.accepted_count]
+        if ids[ROOT] != before[-1] or tree.accepted_token_ids != accepted:
+            raise InternalFailure("the draft worker sent the tree of another round")
+        return tree

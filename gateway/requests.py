@@ -75,6 +75,7 @@ class GenerationJob:
         request_id: The client's own name for the request; only echoed.
         cache_salt: Cached rows are shared with requests of the same salt only.
         choices: Answers that are wanted.
+        report_rounds: True: the rounds' trees are wanted.
     """
 
     prompt_token_ids: tuple[int, ...] = field(repr=False)
@@ -87,6 +88,7 @@ class GenerationJob:
     request_id: str
     cache_salt: bytes = b""
     choices: int = 1
+    report_rounds: bool = False
 
     def of_tenant(self, tenant: str) -> "GenerationJob":
         """The same job, whose salt is told apart from those of other tenants."""
@@ -152,6 +154,7 @@ def read_request(
         request_id=request.request_id,
         cache_salt=_read_cache_salt(request.cache_salt),
         choices=_read_choices(request.n),
+        report_rounds=request.report_rounds,
     )
 
 

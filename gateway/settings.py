@@ -46,6 +46,7 @@ class GatewaySettings(LoadSettings, GuardSettings):
         0, ge=0, le=MAX_PORT, description="port of /health and /metrics without TLS; 0: none"
     )
     reflection: bool = Field(True, description="answer gRPC server reflection")
+    playground: bool = Field(True, description="serve the page at / of the HTTP listener")
     log_level: str = Field("info", description="debug, info, warning or error")
 
     @field_validator("draft_addresses")

@@ -25,6 +25,7 @@ class TextDelta:
         log_probs: One per id, or none at all.
         accepted_count: Of token_ids, how many were accepted from the draft.
         is_stopped: True: a stop string ended the stream with the last of token_ids.
+        token_texts: What each of token_ids adds, with nothing held back for stop strings.
     """
 
     text: str
@@ -32,6 +33,7 @@ class TextDelta:
     log_probs: tuple[float, ...]
     accepted_count: int
     is_stopped: bool
+    token_texts: tuple[str, ...]
 
 
 class TextStream:
@@ -76,16 +78,21 @@ class TextStream:
         if self._is_ended:
             raise ValueError("the text has ended; nothing can be added")
         shown: list[str] = []
+        added: list[str] = []
         is_stopped = False
-        count = 0
-        for count, token_id in enumerate(token_ids, start=1):  # noqa: B007  # used below
+        for token_id in token_ids:
             self._token_count += 1
-            text, is_stopped = self._scan(self._decode(self._pieces[token_id]))
+            added.append(self._decode(self._pieces[token_id]))
+            text, is_stopped = self._scan(added[-1])
             shown.append(text)
             if is_stopped:
                 break
+        count = len(added)
         if is_last and not is_stopped:
-            text, is_stopped = self._scan(self._decode(b"", is_final=True))
+            rest = self._decode(b"", is_final=True)
+            if added:
+                added[-1] += rest
+            text, is_stopped = self._scan(rest)
             shown += [text, self._stop_strings.flush()]
         self._is_ended = is_last or is_stopped
         return TextDelta(
@@ -94,6 +101,7 @@ class TextStream:
             log_probs=tuple(log_probs[:count]),
             accepted_count=min(accepted_count, count),
             is_stopped=is_stopped,
+            token_texts=tuple(added),
         )
 
     def _scan(self, text: str) -> Scanned:

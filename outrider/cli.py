@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 
 from outrider.api_keys import make_key
+from outrider.client import Tls
 from outrider.embedded_model import EMBEDDED, embedded_model_folder
-from outrider.generate import EXIT_INTERRUPTED, ClientTls, GenerateOptions, run_generate
+from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.key_file import BadApiKeys, key_line
 from outrider.pulling.errors import PullError
 from outrider.settings import EXIT_BAD_SETTINGS, BadSettings
@@ -143,7 +144,7 @@ def generate(
     text = sys.stdin.read() if prompt == "-" else prompt
     if (tls_cert is None) != (tls_key is None) or (tls_cert is not None and tls_ca is None):
         raise BadSettings("--tls-cert and --tls-key go together, and need --tls-ca")
-    tls = ClientTls(tls_ca, tls_cert, tls_key) if tls_ca is not None else None
+    tls = Tls(tls_ca, tls_cert, tls_key) if tls_ca is not None else None
     options = GenerateOptions(text, chat, max_new_tokens, temperature, seed, method, key, tls)
     raise typer.Exit(run_generate(address, options))
 

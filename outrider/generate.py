@@ -5,17 +5,26 @@ A client like any other: knows the public API and nothing behind it.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
-import grpc
 from rich.console import Console
 from rich.table import Table
 
+from outrider.client import (
+    Answer,
+    Chunk,
+    Client,
+    OutriderError,
+    Report,
+    RequestFields,
+    ServiceUnreachable,
+    Tls,
+    collect,
+)
 from outrider.settings import BadSettings
-from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -47,34 +56,7 @@ class GenerateOptions:
     seed: int | None = None
     method: str = ""
     key: str = field(default="", repr=False)
-    tls: "ClientTls | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClientTls:
-    """Files in PEM.
-
-    Args:
-        ca: Roots that the gateway's certificate must come from.
-        cert: A certificate of the client's own; None: none.
-        key: Its key.
-    """
-
-    ca: Path
-    cert: Path | None = None
-    key: Path | None = None
-
-    def credentials(self) -> grpc.ChannelCredentials:
-        """Of a channel.
-
-        Raises:
-            OSError: A file cannot be read.
-        """
-        return grpc.ssl_channel_credentials(
-            self.ca.read_bytes(),
-            self.key.read_bytes() if self.key is not None else None,
-            self.cert.read_bytes() if self.cert is not None else None,
-        )
+    tls: Tls | None = None
 
 
 @dataclass(slots=True)
@@ -106,77 +88,68 @@ def run_generate(address: str, options: GenerateOptions) -> int:
         BadSettings: A file of `options.tls` cannot be read.
     """
     console = Console(stderr=True)
-    metadata = (("authorization", f"Bearer {options.key}"),) if options.key else ()
-    with _channel(address, options.tls) as channel:
-        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+    with _client(address, options) as client:
         try:
-            asked = generation_pb2.GetModelRequest()
-            model = stub.GetModel(asked, timeout=_MODEL_TIMEOUT_S, metadata=metadata)
-            request = build_request(options, model.has_chat_template)
+            model = client.model(timeout_s=_MODEL_TIMEOUT_S)
+            fields = request_fields(options, model.has_chat_template)
             timing = Timing(start=time.monotonic())
-            last = _stream(stub, request, metadata, timing, _writer())
+            with closing(client.generate(**fields)) as chunks:
+                answer = _show(chunks, timing, _writer())
         except KeyboardInterrupt:
             console.print("\ncancelled")
             return EXIT_INTERRUPTED
-        except grpc.RpcError as error:
-            text = explain(address, *_status(error))
+        except OutriderError as error:
+            text = explain(address, error)
             console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
             return EXIT_FAILED
-    console.print(report_table(last, timing))
+    console.print(report_table(answer, timing))
     return 0
 
 
-def build_request(
-    options: GenerateOptions, has_chat_template: bool
-) -> generation_pb2.GenerateRequest:
+def request_fields(options: GenerateOptions, has_chat_template: bool) -> RequestFields:
     """The request; what was not chosen stays absent.
 
     Args:
         options: What to ask for.
         has_chat_template: Of the served model.
     """
-    request = generation_pb2.GenerateRequest()
-    if options.chat if options.chat is not None else has_chat_template:
-        request.chat.messages.add(role="user", content=options.prompt)
-    else:
-        request.prompt = options.prompt
-    request.sampling.temperature = options.temperature
-    if options.seed is not None:
-        request.sampling.seed = options.seed
-    if options.max_new_tokens is not None:
-        request.limits.max_new_tokens = options.max_new_tokens
-    request.speculation.method = options.method
-    return request
+    fields = RequestFields(
+        temperature=options.temperature,
+        seed=options.seed,
+        max_new_tokens=options.max_new_tokens,
+        method=options.method,
+    )
+    is_chat = options.chat if options.chat is not None else has_chat_template
+    fields["chat" if is_chat else "prompt"] = options.prompt
+    return fields
 
 
-def explain(address: str, code: grpc.StatusCode, details: str) -> str:
+def explain(address: str, error: OutriderError) -> str:
     """A failed call in words.
 
     Args:
         address: Where it went.
-        code: Its status.
-        details: The text with it.
+        error: Why it failed.
     """
-    # gRPC's own words; the gateway's UNAVAILABLE says what it lacks.
-    unreachable = "failed to connect" in details or "errors resolving" in details
-    if code is grpc.StatusCode.UNAVAILABLE and unreachable:
+    if isinstance(error, ServiceUnreachable):
         return f"outrider: no service at {address}; start one with `make serve`"
-    return f"outrider: {code.name}: {details}"
+    return f"outrider: {error.code.value}: {error.message}"
 
 
-def report_table(last: generation_pb2.GenerateResponse, timing: Timing) -> Table:
+def report_table(answer: Answer, timing: Timing) -> Table:
     """What the answer cost and what speculation did, as a small table.
 
     Args:
-        last: Last message of a stream.
-        timing: Of the stream.
+        answer: All of it.
+        timing: Of its stream.
     """
-    report, tokens = last.speculation_report, last.usage.completion_tokens
+    report, tokens = answer.report, answer.usage.completion_tokens
     elapsed = max(timing.last - timing.start, 1e-9)
     table = Table(show_header=False, box=None, padding=(0, 2), style="dim")
-    reason = decoding_pb2.FinishReason.Name(last.finish_reason).removeprefix("FINISH_REASON_")
     table.add_row(
-        "tokens", f"{tokens} (+ {last.usage.prompt_tokens} of the prompt)", reason.lower()
+        "tokens",
+        f"{tokens} (+ {answer.usage.prompt_tokens} of the prompt)",
+        answer.finish_reason.name.lower(),
     )
     table.add_row("speed", f"{tokens / elapsed:.1f} tokens/s", f"{elapsed:.2f} s")
     if timing.first:
@@ -190,22 +163,14 @@ def report_table(last: generation_pb2.GenerateResponse, timing: Timing) -> Table
     return table
 
 
-def _channel(address: str, tls: ClientTls | None) -> grpc.Channel:
-    if tls is None:
-        return grpc.insecure_channel(address)
+def _client(address: str, options: GenerateOptions) -> Client:
     try:
-        return grpc.secure_channel(address, tls.credentials())
+        return Client(address, api_key=options.key, tls=options.tls)
     except OSError as error:
         raise BadSettings(f"{error.filename}: {error.strerror}") from None
 
 
-def _status(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
-    # The error of a call is the call itself; the type hints do not know that.
-    call = cast(grpc.Call, error)
-    return call.code(), call.details() or ""
-
-
-def _time_split(report: decoding_pb2.SpeculationReport) -> tuple[str, str]:
+def _time_split(report: Report) -> tuple[str, str]:
     """Shares of the rounds' time: the draft side's, and the verify side's."""
     whole = max(report.draft_us + report.wire_us + report.queue_us + report.verify_us, 1)
     return (
@@ -214,26 +179,19 @@ def _time_split(report: decoding_pb2.SpeculationReport) -> tuple[str, str]:
     )
 
 
-def _stream(
-    stub: generation_pb2_grpc.GenerationServiceStub,
-    request: generation_pb2.GenerateRequest,
-    metadata: tuple[tuple[str, str], ...],
-    timing: Timing,
-    write: Callable[[str], None],
-) -> generation_pb2.GenerateResponse:
-    call = stub.Generate(request, metadata=metadata)
-    last = generation_pb2.GenerateResponse()
+def _show(chunks: Iterable[Chunk], timing: Timing, write: Callable[[str], None]) -> Answer:
+    kept: list[Chunk] = []
     try:
-        for response in call:
+        for chunk in chunks:
             timing.last = time.monotonic()
-            if response.token_ids and not timing.first:
+            if chunk.token_ids and not timing.first:
                 timing.first = timing.last
-            write(response.text)
-            last = response
+            write(chunk.text)
+            kept.append(chunk)
     finally:
-        call.cancel()  # of a finished call: nothing
         write("\n")
-    return last
+    (answer,) = collect(kept)
+    return answer
 
 
 def _writer() -> Callable[[str], None]:

@@ -53,6 +53,16 @@ class AbortableContext(Protocol):
         """Ends the call with a status by raising."""
 
 
+class FailedCall(Protocol):
+    """The part of a failed call that says why, of either kind of channel."""
+
+    def code(self) -> grpc.StatusCode:
+        """Its status."""
+
+    def details(self) -> str | None:
+        """The text with it."""
+
+
 async def abort(context: AbortableContext, error: OutriderError) -> NoReturn:
     """Ends a call with the status of an error.
 
@@ -85,11 +95,11 @@ def to_rich_status(error: OutriderError) -> status_pb2.Status:
     return status
 
 
-def error_from_status(error: grpc.aio.AioRpcError) -> OutriderError:
+def error_from_status(error: FailedCall) -> OutriderError:
     """The typed error that a failed call stands for.
 
     Args:
-        error: As raised by a grpc.aio call.
+        error: As raised by a call.
 
     Returns:
         The error that the server raised, where it told; else the nearest one.
@@ -109,9 +119,9 @@ def error_from_status(error: grpc.aio.AioRpcError) -> OutriderError:
     return found
 
 
-def is_from_server(error: grpc.aio.AioRpcError) -> bool:
+def is_from_server(error: FailedCall) -> bool:
     """True where the server itself answered with this status, False where none was reached."""
-    return _rich_status(error) is not None
+    return rich_status(error) is not None
 
 
 def _pack(status: status_pb2.Status, detail: Message) -> None:
@@ -120,14 +130,15 @@ def _pack(status: status_pb2.Status, detail: Message) -> None:
     status.details.append(packed)
 
 
-def _rich_status(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+def rich_status(error: FailedCall) -> status_pb2.Status | None:
+    """What the server itself said; None where it said nothing, or none was reached."""
     try:
         return rpc_status.from_call(error)
     except ValueError:  # details that contradict the status
         return None
 
 
-def _unpack(error: grpc.aio.AioRpcError, detail: Message) -> bool:
+def _unpack(error: FailedCall, detail: Message) -> bool:
     """Fills in the detail of its kind; False where the status has none."""
-    status = _rich_status(error)
+    status = rich_status(error)
     return status is not None and any(packed.Unpack(detail) for packed in status.details)

@@ -21,6 +21,7 @@ MAX_SEED = 2**64 - 1
 MAX_NEW_TOKENS = 2**31 - 1
 MAX_STOP_TOKEN_IDS = 64
 MAX_TOP_LOG_PROBS = 20
+MAX_NODES = 1024
 LOSSLESS = 1.0
 
 
@@ -207,7 +208,7 @@ class Speculation:
     Args:
         method: Draft method, or "" for the worker's default.
         parallel_degree: Children considered per node, 1 to 64.
-        max_nodes: Most nodes of a tree, the root included, at least 1.
+        max_nodes: Most nodes of a tree, the root included, 1 to 1024.
         depth: Most drafted tokens on one path, at least 1.
         disabled: True: plain decoding.
         validation_threshold: Above 0, to 1 (lossless); see `check_threshold`.
@@ -226,7 +227,7 @@ class Speculation:
     def __post_init__(self) -> None:
         check_threshold(self.validation_threshold)
         _check_optional("speculation.parallel_degree", self.parallel_degree, 64)
-        _check_optional("speculation.max_nodes", self.max_nodes, 1024)
+        _check_optional("speculation.max_nodes", self.max_nodes, MAX_NODES)
         _check_optional("speculation.depth", self.depth, 64)
 
     @classmethod

@@ -18,7 +18,7 @@ from outrider.protocol.decoding import (
 )
 from outrider.protocol.errors import InvalidField
 from outrider.protocol.features import MAX_TENSOR_BYTES, TensorType, check_feature_layers
-from outrider.protocol.token_tree import TokenTree
+from outrider.protocol.token_tree import InvalidTree, TokenTree
 from outrider.v1 import speculation_pb2 as pb
 
 PROTOCOL_VERSION = 1
@@ -291,14 +291,10 @@ class Verdict:
             InvalidField: The indices are no path down from the root of `tree`, or nothing is
                 committed.
         """
-        parent = 0
-        for place, node in enumerate(self.accepted_indices):
-            if not 0 < node < len(tree) or tree.parents[node] != parent:
-                raise InvalidField(
-                    f"accepted_indices[{place}]", f"node {node} is no child of node {parent}"
-                )
-            parent = node
-        tokens = [tree.token_ids[node] for node in self.accepted_indices]
+        try:
+            tokens = tree.tokens_along(self.accepted_indices)
+        except InvalidTree as error:
+            raise InvalidField("accepted_indices", str(error)) from None
         if self.bonus_token is not None:
             tokens.append(self.bonus_token)
         if not tokens:

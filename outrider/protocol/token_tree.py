@@ -96,6 +96,22 @@ class TokenTree:
             path.append(self.parents[path[-1]])
         return path[::-1]
 
+    def tokens_along(self, nodes: Sequence[int]) -> list[int]:
+        """Tokens of a path that begins below the root.
+
+        Args:
+            nodes: Each one a child of the one before, the first of the root.
+
+        Raises:
+            InvalidTree: One is not.
+        """
+        parent = ROOT
+        for node in nodes:
+            if not ROOT < node < len(self) or self.parents[node] != parent:
+                raise InvalidTree(f"node {node} is no child of node {parent}")
+            parent = node
+        return [self.token_ids[node] for node in nodes]
+
     def truncated(self, max_depth: int) -> tuple[Self, list[int]]:
         """The tree without nodes deeper than `max_depth`.
 

@@ -6,7 +6,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["gateway.__main__", "draft_service.__main__", "outrider.cli"])
+@pytest.mark.parametrize(
+    "module", ["gateway.__main__", "draft_service.__main__", "outrider.cli", "outrider.client"]
+)
 def test_no_torch_is_imported(module: str) -> None:
     program = (
         f"import sys, {module}; "

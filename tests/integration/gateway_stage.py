@@ -22,6 +22,7 @@ from gateway.guard import Guard, GuardLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener
 from gateway.placing import Placing
+from gateway.playground.routes import add_playground
 from gateway.quotas import Quotas
 from gateway.readiness import Readiness
 from gateway.requests import RequestLimits
@@ -137,7 +138,19 @@ class ScriptedDrafting(drafting_pb2_grpc.DraftingServiceServicer):
                 finish_reason=reason if is_last else decoding_pb2.FINISH_REASON_UNSPECIFIED,
                 report=decoding_pb2.SpeculationReport(rounds=number + 1, method="ngram"),
             )
+            if request.report_trees:
+                before = [*request.prompt_token_ids, *ids[:start]]
+                response.tree.CopyFrom(self.tree(before[-1], block))
             await context.write(response)
+
+    def tree(self, root: int, block: Sequence[int]) -> decoding_pb2.RoundTree:
+        """A chain of the accepted tokens, and one more candidate behind the root."""
+        count = len(block)
+        return decoding_pb2.RoundTree(
+            token_ids=[root, *block[:-1], EOS_ID + 1],
+            parents=[*range(-1, count - 1), 0],
+            accepted_indices=range(1, count),
+        )
 
     async def GetWorker(
         self, request: drafting_pb2.GetWorkerRequest, context: Any
@@ -240,6 +253,7 @@ async def stage(
         grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
+        add_playground(app)
         http_listener = HttpListener(app, tls, read_timeout_s)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)

@@ -266,6 +266,17 @@ def test_a_bad_setting_ends_the_start_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.asyncio
+async def test_the_page_can_be_turned_off(model: Path) -> None:
+    for flags, status in ([], 200), (["--playground", "false"], 404):
+        async with (
+            running(script("abc"), model, flags) as gateway,
+            httpx.AsyncClient(base_url=f"http://{HOST}:{gateway.http_port}") as http,
+        ):
+            assert (await http.get("/")).status_code == status
+            assert (await http.get("/playground/page.js")).status_code == status
+
+
 @pytest.mark.parametrize("flag", ["--grpc-port", "--http-port"])
 def test_a_port_in_use_is_named(model: Path, flag: str) -> None:
     other, free = ("--http-port" if flag == "--grpc-port" else "--grpc-port"), free_ports(1)[0]

@@ -9,15 +9,13 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
+from grpc_status import rpc_status
 
 from gateway.tls import Tls
-from outrider.generate import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    ClientTls,
-    GenerateOptions,
-    run_generate,
-)
+from outrider.client import Tls as ClientTls
+from outrider.generate import EXIT_FAILED, EXIT_INTERRUPTED, GenerateOptions, run_generate
+from outrider.grpc_status import to_rich_status
+from outrider.protocol.errors import InvalidField
 from outrider.settings import BadSettings
 from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 from tests.fakes.certificates import write_pair, write_tls_files
@@ -48,7 +46,8 @@ class Service(generation_pb2_grpc.GenerationServiceServicer):
         self._note(context)
         context.add_callback(self.cancelled.set)
         if request.prompt == "refuse":
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "sampling.seed: too large")
+            refusal = to_rich_status(InvalidField("sampling.seed", "too large"))
+            context.abort_with_status(rpc_status.to_status(refusal))
         yield generation_pb2.GenerateResponse(text="Hel", token_ids=[1, 2])
         if request.prompt == "wait":
             self.cancelled.wait()

@@ -5,7 +5,8 @@ import pytest
 
 from outrider import cli
 from outrider.api_keys import KEY_PREFIX, Allowance, digest_of
-from outrider.generate import ClientTls, GenerateOptions
+from outrider.client import Tls
+from outrider.generate import GenerateOptions
 from outrider.key_file import read_api_keys
 
 
@@ -37,7 +38,7 @@ def test_generate_passes_all_flags_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [("a:1", GenerateOptions("hi", False, 3, 0.5, 9, "none"))]
     words = "generate hi --tls-ca ca --tls-cert cert --tls-key key"
     assert _main(*words.split(), monkeypatch=monkeypatch) == 7
-    assert asked[1][1].tls == ClientTls(Path("ca"), Path("cert"), Path("key"))
+    assert asked[1][1].tls == Tls(Path("ca"), Path("cert"), Path("key"))
     for words in ("--tls-ca ca --tls-cert cert", "--tls-cert cert --tls-key key"):
         assert _main("generate", "hi", *words.split(), monkeypatch=monkeypatch) == 78
 

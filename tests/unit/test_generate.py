@@ -1,11 +1,20 @@
 import io
 
-import grpc
 import pytest
 from rich.console import Console
 
-from outrider.generate import GenerateOptions, Timing, build_request, explain, report_table
-from outrider.v1 import decoding_pb2, generation_pb2
+from outrider.client import (
+    Answer,
+    FinishReason,
+    InvalidField,
+    OutriderError,
+    Report,
+    ServiceUnreachable,
+    Usage,
+    WorkerUnavailable,
+)
+from outrider.client.fields import build_request
+from outrider.generate import GenerateOptions, Timing, explain, report_table, request_fields
 
 
 @pytest.mark.parametrize(
@@ -20,63 +29,52 @@ from outrider.v1 import decoding_pb2, generation_pb2
 def test_a_prompt_is_a_message_where_the_model_has_a_template(
     chat: bool | None, has_template: bool, expected: str
 ) -> None:
-    request = build_request(GenerateOptions("hi", chat), has_template)
+    request = build_request(request_fields(GenerateOptions("hi", chat), has_template))
     assert request.WhichOneof("input") == expected
     assert (request.chat.messages[0].content if expected == "chat" else request.prompt) == "hi"
 
 
 def test_what_was_not_chosen_stays_absent() -> None:
-    request = build_request(GenerateOptions("hi", False), False)
+    request = build_request(request_fields(GenerateOptions("hi", False), False))
     assert not request.sampling.HasField("seed")
     assert not request.limits.HasField("max_new_tokens")
-    request = build_request(GenerateOptions("hi", False, 0, 0.5, 0, "none"), False)
+    chosen = GenerateOptions("hi", False, 0, 0.5, 0, "none")
+    request = build_request(request_fields(chosen, False))
     assert request.sampling.HasField("seed")
     assert request.limits.HasField("max_new_tokens")
     assert (request.sampling.temperature, request.speculation.method) == (0.5, "none")
 
 
 @pytest.mark.parametrize(
-    ("code", "details", "expected"),
+    ("error", "expected"),
     [
         (
-            grpc.StatusCode.UNAVAILABLE,
-            "failed to connect to all addresses; Connection refused",
+            ServiceUnreachable("no service answers"),
             "outrider: no service at a:1; start one with `make serve`",
         ),
         (
-            grpc.StatusCode.UNAVAILABLE,
-            "no draft worker answers",
+            WorkerUnavailable("no draft worker answers"),
             "outrider: UNAVAILABLE: no draft worker answers",
         ),
         (
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "sampling.seed: failed",
+            InvalidField("sampling.seed", "failed"),
             "outrider: INVALID_ARGUMENT: sampling.seed: failed",
         ),
     ],
 )
-def test_a_failure_says_what_to_do(code: grpc.StatusCode, details: str, expected: str) -> None:
-    assert explain("a:1", code, details) == expected
+def test_a_failure_says_what_to_do(error: OutriderError, expected: str) -> None:
+    assert explain("a:1", error) == expected
+
+
+def answer(tokens: int, report: Report) -> Answer:
+    usage = Usage(prompt_tokens=7, completion_tokens=tokens)
+    return Answer("", (), 0, (), (), 0, "", FinishReason.STOP, usage, report, ())
 
 
 def test_the_report_has_the_numbers_of_the_stream() -> None:
-    last = generation_pb2.GenerateResponse(
-        finish_reason=decoding_pb2.FINISH_REASON_STOP,
-        usage=generation_pb2.Usage(prompt_tokens=7, completion_tokens=50),
-        speculation_report=decoding_pb2.SpeculationReport(
-            rounds=20,
-            drafted=60,
-            accepted=30,
-            tokens_per_round=2.5,
-            draft_us=100,
-            wire_us=200,
-            queue_us=0,
-            verify_us=700,
-            method="ngram",
-        ),
-    )
+    report = Report(20, 60, 30, 2.5, 100, 200, 0, 700, "ngram", (), ())
     out = io.StringIO()
-    Console(file=out, width=80).print(report_table(last, Timing(start=1.0, first=1.25, last=3.0)))
+    Console(file=out, width=80).print(report_table(answer(50, report), Timing(1.0, 1.25, 3.0)))
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
     assert lines == [
         "tokens 50 (+ 7 of the prompt) stop",
@@ -92,6 +90,7 @@ def test_the_report_has_the_numbers_of_the_stream() -> None:
 
 def test_an_empty_answer_has_a_report_too() -> None:
     out = io.StringIO()
-    table = report_table(generation_pb2.GenerateResponse(), Timing(start=1.0, last=1.0))
+    report = Report(0, 0, 0, 0.0, 0, 0, 0, 0, "", (), ())
+    table = report_table(answer(0, report), Timing(start=1.0, last=1.0))
     Console(file=out, width=80).print(table)
     assert "0.0 tokens/s" in out.getvalue()

@@ -11,8 +11,11 @@ from draft_service.streams import Streams
 from outrider.canary import UselessHead
 from outrider.protocol.decoding import FinishReason
 from outrider.protocol.errors import InvalidField, WorkerUnavailable
+from outrider.protocol.round_tree import RoundTree
+from outrider.protocol.token_tree import TokenTree
 
 TIMES = RoundTimes(0.0, 0.0, 0, 0, 0, 0)
+TREE = RoundTree(TokenTree.root_only(0), ())
 PROMPTS = [[5, 6, 7], [8, 9]]
 
 
@@ -33,7 +36,7 @@ class Runner:
             rounds=9, offered_by_depth=self.offered, accepted_by_depth=self.accepted
         )
         done = RoundDone(
-            drafting.session_id, 0, 0, [1], (), (), Reach(0, 0), 0, FinishReason.LENGTH, TIMES,
+            drafting.session_id, 0, 0, [1], (), (), Reach(0, 0), TREE, FinishReason.LENGTH, TIMES,
             drafting.totals,
         )  # fmt: skip
         self.streams.deliver([done])

@@ -7,9 +7,12 @@ from draft_service.drafting import Failed, Reach, RoundDone, RoundTimes, Totals
 from draft_service.streams import TOLD_TOGETHER, Streams
 from outrider.protocol.decoding import FinishReason
 from outrider.protocol.errors import InvalidField, NoCapacity, WorkerUnavailable
+from outrider.protocol.round_tree import RoundTree
+from outrider.protocol.token_tree import TokenTree
 from tests.fakes.conversation import stream
 
 TIMES = RoundTimes(0.0, 0.0, 0, 0, 0, 0)
+TREE = RoundTree(TokenTree.root_only(0), ())
 
 
 class Runner:
@@ -31,7 +34,7 @@ class Runner:
 
 
 def done(session_id: bytes, token: int, reason: FinishReason | None = None) -> RoundDone:
-    return RoundDone(session_id, 0, 0, [token], (), (), Reach(0, 0), 0, reason, TIMES, Totals())
+    return RoundDone(session_id, 0, 0, [token], (), (), Reach(0, 0), TREE, reason, TIMES, Totals())
 
 
 @pytest.mark.asyncio

@@ -50,3 +50,17 @@ def test_the_likeliest_tokens_stand_beside_each_token() -> None:
     message.top_log_probs.add(token_ids=[5, 6], log_probs=[-1.0, -2.0])
     fields = message_json(message, logprobs=True)
     assert fields["top_log_probs"] == [{"token_ids": [5, 6], "log_probs": [-1.0, -2.0]}]
+
+
+def test_a_round_is_told_where_it_was_asked_for() -> None:
+    message = generation_pb2.GenerateResponse(token_ids=[5, 6])
+    tree = decoding_pb2.RoundTree(token_ids=[4, 5], parents=[-1, 0], accepted_indices=[1])
+    message.round_report.CopyFrom(
+        generation_pb2.RoundReport(tree=tree, node_texts=["a", "b"], token_texts=["b", "c"])
+    )
+    assert message_json(message, logprobs=False)["round_report"] == {
+        "tree": {"token_ids": [4, 5], "parents": [-1, 0], "accepted_indices": [1]},
+        "node_texts": ["a", "b"],
+        "token_texts": ["b", "c"],
+    }
+    assert "round_report" not in message_json(FIRST, logprobs=False)

@@ -56,6 +56,27 @@ def test_deltas_join_to_the_tokenizers_own_decoding(ids: list[int], sizes: list[
     assert text == TOKENIZER.decode(ids, skip_special_tokens=True)
 
 
+@given(
+    ids=st.one_of(ids_strategy, broken_strategy),
+    sizes=sizes_strategy,
+    stop=st.lists(st.text("aeo \ufffd", min_size=1, max_size=2), max_size=2),
+)
+def test_each_tokens_own_text_is_told_although_stop_strings_hold_it_back(
+    ids: list[int], sizes: list[int], stop: list[str]
+) -> None:
+    deltas = run(ids, sizes, stop)
+    for delta in deltas:
+        assert len(delta.token_texts) == len(delta.token_ids)
+    text = "".join(delta.text for delta in deltas)
+    own = "".join(piece for delta in deltas for piece in delta.token_texts)
+    if not deltas[-1].is_stopped:
+        assert own == text
+        return
+    # It goes on behind the text, with the stop string and what is left of the last token.
+    assert own.startswith(text)
+    assert any(own.removeprefix(text).startswith(string) for string in stop)
+
+
 @given(text=st.text(min_size=1, max_size=40), sizes=sizes_strategy)
 def test_deltas_join_to_the_text_that_was_encoded(text: str, sizes: list[int]) -> None:
     deltas = run(ids_of(text), sizes, [])
@@ -102,7 +123,7 @@ def test_text_and_ids_and_log_probs_are_cut_in_mid_block() -> None:
     """B4 and B3: a stop string of tokens 1 and 2 in a block of 5."""
     ids = ids_of("ab") + ids_of("cde")
     delta = TextStream(PIECES, ["ab"]).add(ids, [0.5, 1.5, 2.5, 3.5, 4.5], accepted_count=4)
-    assert delta == TextDelta("", tuple(ids[:2]), (0.5, 1.5), 2, True)
+    assert delta == TextDelta("", tuple(ids[:2]), (0.5, 1.5), 2, True, ("a", "b"))
 
 
 def test_a_stop_string_beats_a_later_end_of_sequence_and_a_later_limit() -> None:

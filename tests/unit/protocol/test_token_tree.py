@@ -53,3 +53,12 @@ def test_truncated_keeps_exactly_the_shallow_nodes(tree, max_depth):
     assert [tree.token_ids[node] for node in kept] == list(smaller.token_ids)
     for node, index in enumerate(kept):
         assert [kept[one] for one in smaller.path(node)] == tree.path(index)
+
+
+def test_tokens_along_a_path_and_nothing_else():
+    tree = TokenTree((1, 2, 3, 4), (-1, 0, 1, 0))
+    assert tree.tokens_along(()) == []
+    assert tree.tokens_along((1, 2)) == [2, 3]
+    for nodes in ((0,), (2,), (1, 3), (1, 2, 4), (-1,)):
+        with pytest.raises(InvalidTree, match="is no child of node"):
+            tree.tokens_along(nodes)
