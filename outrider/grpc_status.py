@@ -114,6 +114,7 @@ def error_from_status(error: FailedCall) -> OutriderError:
     retry, info = error_details_pb2.RetryInfo(), error_details_pb2.ErrorInfo()
     if _unpack(error, info) and info.domain == ERROR_DOMAIN:
         found.reason = info.reason
+    if is_from_server(error):
         has_hint = _unpack(error, retry)
         found.retry_after_s = retry.retry_delay.ToTimedelta().total_seconds() if has_hint else None
     return found
