@@ -16,7 +16,6 @@ READ_TIMEOUT_S = 15.0
 THREAD_BYTES = 4096  # a larger body is parsed in a thread, so that streams go on meanwhile
 DISCARD_BYTES = 16 * 2**20  # read and thrown away of a body that is too large
 
-
 T = TypeVar("T")
 
 # Few at a time: what is parsed takes twenty times the memory of what was sent.

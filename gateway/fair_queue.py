@@ -46,6 +46,7 @@ class FairQueue:
         self._max_bytes = max_bytes
         self._lines: dict[str, _Line] = {}
         self._tenants: dict[int, str] = {}
+        self._size_bytes = 0
         self._turn = 0
 
     def __len__(self) -> int:
@@ -57,7 +58,7 @@ class FairQueue:
     @property
     def size_bytes(self) -> int:
         """Bytes that all of them hold."""
-        return sum(line.size_bytes for line in self._lines.values())
+        return self._size_bytes
 
     def push(self, ticket: int, tenant: str, size_bytes: int) -> None:
         """Lets a request wait; there must be room."""
@@ -66,6 +67,7 @@ class FairQueue:
         line = self._lines.setdefault(tenant, _Line(self._turn))
         line.sizes[ticket] = size_bytes
         line.size_bytes += size_bytes
+        self._size_bytes += size_bytes
         self._tenants[ticket] = tenant
 
     def pop(self, running: Mapping[str, int]) -> Turn | None:
@@ -92,7 +94,9 @@ class FairQueue:
         """Takes out a request that waits."""
         tenant = self._tenants.pop(ticket)
         line = self._lines[tenant]
-        line.size_bytes -= line.sizes.pop(ticket)
+        size_bytes = line.sizes.pop(ticket)
+        line.size_bytes -= size_bytes
+        self._size_bytes -= size_bytes
         if not line.sizes:
             del self._lines[tenant]
 
@@ -105,6 +109,8 @@ class FairQueue:
         """
         if size_bytes > self._max_bytes or not self._max_count:
             return None
+        if len(self) < self._max_count and self._size_bytes + size_bytes <= self._max_bytes:
+            return []
         counts = {name: len(line.sizes) for name, line in self._lines.items()}
         sizes = {name: line.size_bytes for name, line in self._lines.items()}
         counts[tenant] = counts.get(tenant, 0) + 1

@@ -49,8 +49,8 @@ def add_openai_routes(
     async def answer(request: Request, cls: type[ChatBody] | type[CompletionBody]) -> Response:
         try:
             caller = guard.admit(http_approach(request), Permission.GENERATE)
-            data = await read_json_bytes(request, max_request_bytes)
-            body = await parsed(partial(read_json, cls), data)
+            read = partial(read_json, cls)
+            body = await parsed(read, await read_json_bytes(request, max_request_bytes))
             proto, shape = await _read(generation, body)
             trace = request.headers.get("traceparent", "")
             messages = generation.generate(proto, None, trace, caller)

@@ -61,10 +61,10 @@ class Placing:
         wish = journal.wish(target_fingerprint)
         patience = Patience(self._failover_timeout_s)
         while True:
-            on_placed(journal.epoch)
             try:
                 until = min(deadline, patience.until)
                 async with self._workers.place(wish, until) as place:
+                    on_placed(journal.epoch)
                     responses = self._placement(journal, place, deadline - now(), traceparent)
                     async with aclosing(responses):
                         async for committed in responses:

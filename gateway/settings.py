@@ -77,14 +77,20 @@ class GatewaySettings(LoadSettings, GuardSettings):
     @property
     def warnings(self) -> list[str]:
         """What is allowed and yet not wise, in words."""
+        found = []
         beyond = self._beyond()
-        if not beyond or self.tls_cert is not None:
-            return []
-        what = "keys, prompts and answers" if self.has_keys else "prompts and answers"
-        return [
-            f"{beyond} is beyond this machine and there is no TLS: whoever is on the way reads "
-            f"{what}; set --tls-cert and --tls-key, or put a proxy that has TLS in front"
-        ]
+        if beyond and self.tls_cert is None:
+            what = "keys, prompts and answers" if self.has_keys else "prompts and answers"
+            found.append(
+                f"{beyond} is beyond this machine and there is no TLS: whoever is on the way reads "
+                f"{what}; set --tls-cert and --tls-key, or put a proxy that has TLS in front"
+            )
+        if self.probe_port and self.probe_host not in LOOPBACK_HOSTS:
+            found.append(
+                f"--probe-host {self.probe_host} is beyond this machine: whoever can reach it "
+                "reads /health and /metrics without a key"
+            )
+        return found
 
     def _beyond(self) -> str:
         """A listener that others than this machine can reach, as it was asked for; "": none."""

@@ -50,16 +50,18 @@ def read_api_keys(text: str) -> list[ApiKey]:
         BadApiKeys: A line is not of the form, a name or key is there twice, or there is no key.
     """
     keys: list[ApiKey] = []
+    seen: set[str | bytes] = set()
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         try:
             key = _read_line(line)
-            if any(key.name == other.name or key.digest == other.digest for other in keys):
+            if not seen.isdisjoint((key.name, key.digest)):
                 raise BadApiKeys("the name or the key is there twice")
         except BadApiKeys as error:
             raise BadApiKeys(f"line {number}: {error}") from None
+        seen |= {key.name, key.digest}
         keys.append(key)
     if not keys:
         raise BadApiKeys("there is no key; make one with `outrider keys NAME`")

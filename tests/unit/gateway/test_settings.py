@@ -99,6 +99,12 @@ def test_a_warning_says_what_can_be_read_on_the_way() -> None:
     assert "reads keys, prompts and answers" in with_keys
 
 
+def test_probes_from_elsewhere_are_allowed_and_warned_of() -> None:
+    assert load("--probe-host", "0.0.0.0").warnings == []  # there is no such listener
+    (warning,) = load("--probe-host", "0.0.0.0", "--probe-port", "8081").warnings
+    assert warning.startswith("--probe-host 0.0.0.0 is beyond this machine")
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
