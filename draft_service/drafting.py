@@ -147,6 +147,7 @@ class Drafting:
         draft_started: When drafting of the outstanding tree began, seconds.
         sent_at: When the outstanding tree was sent, seconds.
         draft_us: Drafting time of the outstanding tree.
+        unread_rounds: Rounds that were told and that nobody has read yet.
     """
 
     session: DraftSession
@@ -163,6 +164,7 @@ class Drafting:
     sent_at: float = 0.0
     draft_us: int = 0
     totals: Totals = Totals()
+    unread_rounds: int = 0
 
     @property
     def session_id(self) -> bytes:

@@ -2,7 +2,7 @@
 
 Pure: no sockets, no clock (times are arguments, in seconds). The worker's loop is
 
-    engine.add / cancel                     a stream comes or goes
+    engine.add / read / cancel              a stream comes, is read, or goes
     for arrival: engine.handle(...)         features reach the drafter; verdicts become events,
                                             refusals failures
     engine.tick(now)                        greetings, heartbeats, streams that lost their worker
@@ -38,6 +38,7 @@ from outrider.protocol.token_tree import TokenTree
 
 MAX_RESYNCS = 3
 FREE_ROWS = m.CostTable((1, 2), (10**6, 10**6 + 1))  # microseconds
+MAX_UNREAD_ROUNDS = 16  # a stream that nobody reads rests; the others have its share of the steps
 RESEND_S = 10.0  # a verdict may have been lost with a full queue; the ledger answers repeats
 
 
@@ -116,6 +117,12 @@ class DraftEngine:
         if drafting is not None:
             self._close(drafting)
 
+    def read(self, session_id: bytes, rounds: int) -> None:
+        """So many rounds more of a stream were read; unknown ones are ignored."""
+        drafting = self._draftings.get(session_id)
+        if drafting is not None:
+            drafting.unread_rounds -= rounds
+
     # ---- messages
 
     def handle(self, link: int, message: m.Message, now: float) -> None:
@@ -152,7 +159,8 @@ class DraftEngine:
         """Streams that may propose now, by draft method."""
         batches: defaultdict[str, list[Drafting]] = defaultdict(list)
         for drafting in self._draftings.values():
-            if drafting.link is not None and drafting.session.state is DraftState.READY:
+            is_ready = drafting.link is not None and drafting.session.state is DraftState.READY
+            if is_ready and drafting.unread_rounds < MAX_UNREAD_ROUNDS:
                 batches[drafting.method].append(drafting)
         return batches
 
@@ -212,6 +220,7 @@ class DraftEngine:
             drafting.session_id, verdict.accepted_indices, committed.token_ids
         )
         self.events.append(round_done(drafting, verdict, committed, index, tree, now))
+        drafting.unread_rounds += 1
         if committed.finish_reason is not None:
             self._forget(drafting)
         elif drafting.lacks_features:

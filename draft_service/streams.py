@@ -7,12 +7,17 @@ from typing import Protocol
 from draft_service.drafting import Drafting, Event, Failed, RoundDone
 from outrider.protocol.errors import InvalidField, WorkerUnavailable
 
+TOLD_TOGETHER = 4  # rounds; each telling wakes the worker's thread
+
 
 class StreamRunner(Protocol):
     """What runs the streams: a draft worker."""
 
     def add(self, drafting: Drafting) -> None:
         """Takes a stream."""
+
+    def read(self, session_id: bytes, rounds: int) -> None:
+        """So many rounds more of a stream were read; unknown ones are ignored."""
 
     def cancel(self, session_id: bytes) -> None:
         """Forgets a stream; unknown ones are ignored."""
@@ -49,6 +54,7 @@ class Streams:
             raise InvalidField("session_id", "is in use by another stream; ids are never reused")
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._queues[session_id] = queue
+        read_rounds = 0
         try:
             worker.add(drafting)
             while True:
@@ -58,6 +64,10 @@ class Streams:
                 yield event
                 if event.finish_reason is not None:
                     return
+                read_rounds += 1
+                if read_rounds == TOLD_TOGETHER:
+                    worker.read(session_id, read_rounds)
+                    read_rounds = 0
         finally:
             del self._queues[session_id]
             worker.cancel(session_id)

@@ -94,6 +94,10 @@ class DraftWorker:
         """Hands a stream over; from any thread."""
         self._submit(lambda engine: engine.add(drafting))
 
+    def read(self, session_id: bytes, rounds: int) -> None:
+        """So many rounds more of a stream were read; from any thread."""
+        self._submit(lambda engine: engine.read(session_id, rounds))
+
     def cancel(self, session_id: bytes) -> None:
         """Forgets a stream; from any thread."""
         self._submit(lambda engine: engine.cancel(session_id))

@@ -4,25 +4,35 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from gateway.admission import Admission
 from gateway.draft_client import DraftClient
 from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
+from gateway.guard import Guard
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener, PortTaken
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
+from gateway.probes import create_probe_app
 from gateway.readiness import Readiness
+from gateway.reloading import Reloadable, Reloader
+from gateway.requests import RequestLimits
+from gateway.servicer import GenerationServicer
 from gateway.settings import GatewaySettings
+from gateway.tls import BadTlsFiles, Tls
 from gateway.tokenization import BadModelFolder, PromptTokenizer
+from outrider.api_keys import Access
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
 from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
+
+LINGER_S = 2.0  # at the end of a drain, for answers that are on their way out
 
 _logger = logging.getLogger("gateway")
 
@@ -43,7 +53,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     try:
         tokenizer = PromptTokenizer.from_folder(settings.model)
         asyncio.run(serve(settings, tokenizer, environ))
-    except (BadModelFolder, BadSettings, PortTaken) as error:
+    except (BadModelFolder, BadSettings, BadTlsFiles, PortTaken) as error:
         exit_for_bad_settings(settings.program, str(error))
     finally:
         shutdown_tracing()
@@ -54,53 +64,110 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM, SIGINT or the supervisor's end, then drains."""
     stopping = stop_event(environ)
-    access = settings.access()
+    for warning in settings.warnings:
+        _logger.warning(warning)
     metrics = GatewayMetrics()
+    access = Access(settings.read_keys())
+    quotas, usage_file = settings.open_usage()
+    guard = Guard(access, metrics, settings.guard_limits(), quotas)
+    files = settings.tls_files()
+    tls = Tls(files) if files is not None else None
 
     def open_client(address: str) -> DraftClient:
         return DraftClient(address, tokenizer, settings.worker_timeout_s, settings.model_name)
 
     async with DraftWorkers(settings.draft_sources, open_client, metrics) as workers:
+        gate = Gate(_admission(settings), metrics)
         placing = Placing(workers, metrics, settings.failover_timeout_s)
-        admission = Admission(settings.max_running_requests, settings.max_queued_requests)
-        limits = GenerationLimits(settings.default_max_new_tokens, settings.max_deadline_s)
-        gate = Gate(admission, metrics)
-        generation = Generation(tokenizer, workers, placing, gate, metrics, limits)
-        grpc_listener = GrpcListener(
-            generation, access, settings.reflection, settings.max_request_bytes
-        )
+        limits = _limits(settings)
+        generation = Generation(tokenizer, workers, placing, gate, metrics, limits, guard.charge)
+        read_timeout_s = settings.read_timeout_s
+        servicer = GenerationServicer(generation, guard, read_timeout_s)
+        max_bytes = settings.max_request_bytes
+        grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
-        app = create_app(generation, readiness, metrics, settings.max_request_bytes, access)
+        app = create_app(generation, readiness, metrics, max_bytes, guard, read_timeout_s)
         if settings.playground:
             add_playground(app)
-        http_listener = HttpListener(app)
+        http_listener = HttpListener(app, tls, read_timeout_s)
+        probe_listener = HttpListener(create_probe_app(readiness, metrics))
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)
+        if settings.probe_port:
+            await probe_listener.start(settings.probe_host, settings.probe_port)
         watches = [
-            asyncio.create_task(readiness.watch(), name="readiness"),
-            asyncio.create_task(workers.watch(), name="draft-workers"),
+            _watch("readiness", readiness.watch(), stopping),
+            _watch("draft-workers", workers.watch(), stopping),
+            _watch("files", Reloader(_reloadables(settings, access, tls)).watch(), stopping),
         ]
-        for watch in watches:
-            # Without it nobody would know whether requests can be served: better started anew.
-            watch.add_done_callback(lambda _: stopping.set())
+        if usage_file is not None:
+            watches.append(_watch("usage", usage_file.keep(quotas), stopping))
         _logger.info(
-            "ready: gRPC on %s:%d, HTTP on %s:%d",
-            settings.grpc_host,
-            settings.grpc_port,
-            settings.http_host,
-            settings.http_port,
+            "ready: gRPC on %s:%d, HTTP on %s:%d%s",
+            *(settings.grpc_host, settings.grpc_port, settings.http_host, settings.http_port),
+            ", with TLS" if tls is not None else "",
         )
         await stopping.wait()
-        _logger.info("draining for up to %g s", settings.drain_timeout_s)
-        await readiness.drain()
-        await asyncio.gather(
-            grpc_listener.stop(settings.drain_timeout_s),
-            http_listener.stop(settings.drain_timeout_s),
-        )
+        await _drain(settings.drain_timeout_s, gate, readiness, [grpc_listener, http_listener])
+        await probe_listener.stop(0)
         for watch in watches:
             watch.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
     _logger.info("stopped")
+
+
+def _admission(settings: GatewaySettings) -> Admission:
+    return Admission(
+        settings.max_running_requests, settings.max_queued_requests, settings.max_queued_bytes
+    )
+
+
+def _limits(settings: GatewaySettings) -> GenerationLimits:
+    request = RequestLimits(
+        settings.default_max_new_tokens, settings.max_messages, settings.max_prompt_chars
+    )
+    return GenerationLimits(request, settings.max_deadline_s)
+
+
+def _reloadables(settings: GatewaySettings, access: Access, tls: Tls | None) -> list[Reloadable]:
+    """What may be replaced while serving."""
+
+    def load_keys() -> None:
+        try:
+            access.replace(settings.read_keys())
+        except BadSettings as error:
+            raise ValueError(str(error)) from None
+
+    parts = []
+    if settings.api_keys is not None:
+        parts.append(Reloadable("API keys", (settings.api_keys,), load_keys))
+    if tls is not None:
+        parts.append(Reloadable("certificates", tls.paths, tls.reload))
+    return parts
+
+
+def _watch(
+    name: str, watching: Coroutine[Any, Any, None], stopping: asyncio.Event
+) -> "asyncio.Task[None]":
+    """Runs beside the listeners; where it ends, so does the process: better started anew."""
+    task = asyncio.create_task(watching, name=name)
+    task.add_done_callback(lambda _: stopping.set())
+    return task
+
+
+async def _drain(
+    timeout_s: float,
+    gate: Gate,
+    readiness: Readiness,
+    listeners: Sequence[GrpcListener | HttpListener],
+) -> None:
+    """New requests are told to go elsewhere, running and waiting ones get their time."""
+    _logger.info("draining for up to %g s", timeout_s)
+    gate.close()
+    await readiness.drain()
+    is_empty = await gate.empty(timeout_s)
+    linger_s = LINGER_S if is_empty else 0.0
+    await asyncio.gather(*(listener.stop(linger_s) for listener in listeners))
 
 
 if __name__ == "__main__":

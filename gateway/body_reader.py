@@ -4,13 +4,35 @@ Knows nothing of what is in it.
 """
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from starlette.requests import Request
 
 from gateway.http_errors import HttpError
 
 READ_TIMEOUT_S = 15.0
+THREAD_BYTES = 4096  # a larger body is parsed in a thread, so that streams go on meanwhile
 DISCARD_BYTES = 16 * 2**20  # read and thrown away of a body that is too large
+
+
+T = TypeVar("T")
+
+# Few at a time: what is parsed takes twenty times the memory of what was sent.
+_parsers = ThreadPoolExecutor(2, "parse-body")
+
+
+async def parsed(parse: Callable[[bytes], T], data: bytes) -> T:
+    """What a body says.
+
+    Args:
+        parse: Reads it; must be safe to call from a thread.
+        data: The body.
+    """
+    if len(data) < THREAD_BYTES:
+        return parse(data)
+    return await asyncio.get_running_loop().run_in_executor(_parsers, parse, data)
 
 
 async def read_json_bytes(request: Request, max_bytes: int) -> bytes:

@@ -16,6 +16,7 @@ from outrider.protocol.errors import DeadlineExceeded, OutriderError, WorkerUnav
 from outrider.v1 import drafting_pb2, drafting_pb2_grpc
 
 MAX_MESSAGE_BYTES = 16 * 2**20
+LOOKAHEAD_BYTES = 4096
 
 _CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
@@ -23,6 +24,10 @@ _CHANNEL_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # Of a stream whose client does not read, so much waits here; by default the window grows to
+    # 4 MiB a stream, which is 70,000 rounds that nobody reads.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", LOOKAHEAD_BYTES),
     # A restarted worker is on the same host or one hop away: try it again soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
-WRITE_TIMEOUT_S = 30.0
+from gateway.choices import Messages
+from outrider.protocol.errors import SlowReader
+
 DONE_EVENT = "data: [DONE]\n\n"
 
 _logger = logging.getLogger(__name__)
@@ -19,21 +21,27 @@ class EventStream(StreamingResponse):
 
     Args:
         events: Framed events; closed by this response, whatever happens.
+        messages: What they are made of; told where the client does not read.
+        read_timeout_s: How long a client may read nothing, seconds.
     """
 
-    def __init__(self, events: AsyncGenerator[str, None]) -> None:
+    def __init__(
+        self, events: AsyncGenerator[str, None], messages: Messages, read_timeout_s: float
+    ) -> None:
         super().__init__(
             events,
             media_type="text/event-stream",
             headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
         )
         self._events = events
+        self._messages = messages
+        self._read_timeout_s = read_timeout_s
 
     async def stream_response(self, send: Send) -> None:
         """Runs in the task that is cancelled when the client disconnects."""
 
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(WRITE_TIMEOUT_S):
+            async with asyncio.timeout(self._read_timeout_s):
                 await send(message)
 
         # Left to the garbage collector, the generator would hold its session for a while.
@@ -41,5 +49,9 @@ class EventStream(StreamingResponse):
             try:
                 await super().stream_response(send_in_time)
             except TimeoutError:
-                # The connection is closed behind an answer that has no end.
-                _logger.warning("a client read nothing for %g s", WRITE_TIMEOUT_S)
+                # The connection is closed behind an answer that has no end: there is no room in
+                # it for an error either. The stream's record says why.
+                error = SlowReader.after(self._read_timeout_s)
+                _logger.warning(error.message)
+                with suppress(SlowReader):
+                    await self._messages.athrow(error)

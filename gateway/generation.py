@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from gateway.choices import Messages, interleave
 from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
+from gateway.guard import ANYBODY, Caller
 from gateway.journal import SESSION_ID_BYTES, CommittedRound, Journal
 from gateway.placing import Placing
 from gateway.request_record import OUTCOME_CANCELLED, OUTCOME_OK, RequestRecord
-from gateway.requests import GenerationJob, read_request
+from gateway.requests import GenerationJob, RequestLimits, read_request
 from gateway.round_report import round_report
 from gateway.served_model import ServedModel
 from gateway.text_stream import TextDelta, TextStream
@@ -30,25 +31,27 @@ from outrider.protocol.errors import (
     InternalFailure,
     OutriderError,
 )
+from outrider.telemetry.logging import origin
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import traceparent as traceparent_of
 from outrider.v1 import decoding_pb2, generation_pb2
 
 THREAD_BYTES = 4096  # a longer request is tokenised in a thread, so that other streams go on
+TOKEN_BYTES = 36  # one id of a prompt in memory
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationLimits:
-    """What a request gets that names nothing.
+    """What a request may hold, and how long it may take.
 
     Args:
-        default_max_new_tokens: Tokens, at least 1.
+        request: What it may hold, and gets by default.
         max_deadline_s: Longest time of any request, seconds.
     """
 
-    default_max_new_tokens: int
+    request: RequestLimits
     max_deadline_s: float
 
 
@@ -62,6 +65,7 @@ class Generation:
         gate: Bounds what runs and waits.
         metrics: Counts requests.
         limits: Defaults and caps.
+        charge: Told who asked and how many tokens it took, at the end of each request.
         entropy: Random bytes for session ids and absent seeds.
     """
 
@@ -73,6 +77,7 @@ class Generation:
         gate: Gate,
         metrics: GatewayMetrics,
         limits: GenerationLimits,
+        charge: Callable[[Caller, int], None] = lambda caller, tokens: None,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._tokenizer = tokenizer
@@ -81,6 +86,7 @@ class Generation:
         self._gate = gate
         self._metrics = metrics
         self._limits = limits
+        self._charge = charge
         self._entropy = entropy
 
     @property
@@ -101,7 +107,7 @@ class Generation:
         request: generation_pb2.GenerateRequest,
         timeout_s: float | None,
         traceparent: str,
-        tenant: str = "",
+        caller: Caller = ANYBODY,
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         """Answers a request.
 
@@ -109,7 +115,7 @@ class Generation:
             request: As it came in, unchecked.
             timeout_s: Time that its client gives it, seconds; None: the server's cap.
             traceparent: W3C context of the client, or "".
-            tenant: Who asks; nobody begins with cached prompts of another one.
+            caller: Who asks; nobody begins with cached prompts of another one.
 
         Yields:
             One message a round; the last has finish_reason, usage and speculation_report.
@@ -123,31 +129,33 @@ class Generation:
         deadline = now() + (cap if timeout_s is None else min(timeout_s, cap))
         outcome = OUTCOME_CANCELLED
         try:
-            async with aclosing(self._answer(request, deadline, record, tenant)) as messages:
+            async with aclosing(self._answer(request, deadline, record, caller)) as messages:
                 async for message in messages:
                     record.sent(message, now())
                     yield message
             outcome = OUTCOME_OK
         except OutriderError as error:
-            outcome = error.code.value.lower()
+            outcome = error.reason.lower()
             raise
-        except Exception:
+        except Exception as error:
             outcome = InternalFailure.code.value.lower()
-            _logger.exception("a request failed unexpectedly")
+            _logger.error("a request failed unexpectedly: %s", origin(error))
             raise InternalFailure("internal error") from None
         finally:
             record.close(outcome, now())
+            self._charge(caller, record.token_count)
 
     async def _answer(
         self,
         request: generation_pb2.GenerateRequest,
         deadline: float,
         record: RequestRecord,
-        tenant: str,
+        caller: Caller,
     ) -> AsyncGenerator[generation_pb2.GenerateResponse, None]:
         _time_left(deadline)
+        self._gate.check(caller.line, request.ByteSize(), deadline)
         model = await self._workers.model()
-        job = (await self._read(request, model)).of_tenant(tenant)
+        job = (await self._read(request, model)).of_tenant(caller.tenant)
         record.read(job, model.name)
         limits = job.limits
         if limits is None:
@@ -159,8 +167,9 @@ class Generation:
             return self._stream(job.choice(number), limits, model, deadline, record)
 
         alone = job.choices == 1
+        held_bytes = request.ByteSize() + TOKEN_BYTES * len(job.prompt_token_ids)
         async with (
-            self._gate.place(deadline),
+            self._gate.place(caller.line, held_bytes, deadline),
             aclosing(open_choice(0) if alone else interleave(job.choices, open_choice)) as messages,
         ):
             async for message in messages:
@@ -173,7 +182,7 @@ class Generation:
             request,
             model,
             self._tokenizer,
-            self._limits.default_max_new_tokens,
+            self._limits.request,
             int.from_bytes(self._entropy(8), "big"),
         )
         if request.ByteSize() < THREAD_BYTES:

@@ -9,10 +9,12 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from gateway.body_reader import read_json_bytes
+from gateway.approaches import http_approach
+from gateway.body_reader import parsed, read_json_bytes
 from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT, EventStream
 from gateway.generation import Generation
+from gateway.guard import Guard
 from gateway.http_body import body_schema, read_body
 from gateway.http_errors import (
     CLIENT_CLOSED_REQUEST,
@@ -23,11 +25,12 @@ from gateway.http_errors import (
 )
 from gateway.http_messages import collected_choices, message_json
 from gateway.openai_routes import add_openai_routes
+from gateway.probes import health_response, metrics_response
 from gateway.readiness import Readiness
 from gateway.waiting import ClientGone, first_of, unless_gone
-from outrider.api_keys import Access
+from outrider.api_keys import Permission
 from outrider.protocol.errors import InternalFailure, InvalidField, OutriderError
-from outrider.telemetry.metrics import GatewayMetrics, render
+from outrider.telemetry.metrics import GatewayMetrics
 from outrider.v1 import generation_pb2
 
 _JSON_CONTENT = {"application/json": {"schema": body_schema()}}
@@ -38,7 +41,8 @@ def create_app(
     readiness: Readiness,
     metrics: GatewayMetrics,
     max_request_bytes: int,
-    access: Access,
+    guard: Guard,
+    read_timeout_s: float,
 ) -> FastAPI:
     """Builds the HTTP API.
 
@@ -47,31 +51,33 @@ def create_app(
         readiness: Answers /health.
         metrics: Shown at /metrics.
         max_request_bytes: Largest body.
-        access: Who may ask; /health is for everybody.
+        guard: Lets callers in; /health is for everybody.
+        read_timeout_s: How long a client may read nothing of its answer, seconds.
 
     Returns:
         An ASGI application.
     """
     app = FastAPI(title="Outrider", version=version("outrider"))
     _add_error_handlers(app)
-    add_openai_routes(app, generation, max_request_bytes, access)
+    add_openai_routes(app, generation, max_request_bytes, guard, read_timeout_s)
 
     @app.post("/generate", openapi_extra={"requestBody": {"content": _JSON_CONTENT}})
     async def generate(request: Request) -> Response:
         """Generates from one prompt, as JSON or as server-sent events."""
-        tenant = access.tenant_of(request.headers.get("authorization", ""))
-        body = read_body(await read_json_bytes(request, max_request_bytes))
+        caller = guard.admit(http_approach(request), Permission.GENERATE)
+        body = await parsed(read_body, await read_json_bytes(request, max_request_bytes))
         wants_events = body.stream
         if wants_events is None:
             wants_events = "text/event-stream" in request.headers.get("accept", "")
         if body.report_rounds and not wants_events:
             raise InvalidField("report_rounds", "needs stream to be true")
         messages = generation.generate(
-            body.to_proto(), None, request.headers.get("traceparent", ""), tenant
+            body.to_proto(), None, request.headers.get("traceparent", ""), caller
         )
         if wants_events:
             first = await unless_gone(request, first_of(messages))
-            return EventStream(_events(first, messages, body.logprobs))
+            events = _events(first, messages, body.logprobs)
+            return EventStream(events, messages, read_timeout_s)
         wholes = await unless_gone(request, collected_choices(messages))
         answers = [message_json(whole, body.logprobs) for whole in wholes]
         return JSONResponse(answers[0] if len(answers) == 1 else {"choices": answers})
@@ -79,7 +85,7 @@ def create_app(
     @app.get("/v1/models")
     async def models(request: Request) -> JSONResponse:
         """Lists the one served model."""
-        access.tenant_of(request.headers.get("authorization", ""))
+        guard.admit(http_approach(request), Permission.MODELS)
         model = await generation.describe()
         entry = {
             "id": model.model,
@@ -98,17 +104,13 @@ def create_app(
     @app.get("/health")
     async def health() -> JSONResponse:
         """200 where a request can be served now, else 503 and why not."""
-        if readiness.reason:
-            body = {"status": "not_serving", "reason": readiness.reason}
-            return JSONResponse(body, status_code=503)
-        return JSONResponse({"status": "serving"})
+        return health_response(readiness)
 
     @app.get("/metrics")
     async def show_metrics(request: Request) -> Response:
         """All metrics in the Prometheus or OpenMetrics text form."""
-        access.tenant_of(request.headers.get("authorization", ""))
-        data, content_type = render(metrics.registry, request.headers.get("accept", ""))
-        return Response(data, headers={"Content-Type": content_type})
+        guard.admit(http_approach(request), Permission.METRICS)
+        return metrics_response(request, metrics)
 
     return app
 

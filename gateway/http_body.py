@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gateway.json_body import (
-    Float32,
+    Count,
+    Items,
     Number,
     StrictBody,
     Uint32,
@@ -62,11 +63,11 @@ class SamplingBody(StrictBody):
     repetition_penalty: Number | None = Field(None, description="above 0, to 10; 1 is off")
     presence_penalty: Number | None = Field(None, description="-2 to 2; 0 is off")
     frequency_penalty: Number | None = Field(None, description="-2 to 2; 0 is off")
-    logit_bias: dict[str, Float32] | None = Field(
+    logit_bias: dict[str, Any] | None = Field(
         None, description="token id: what is added to its logit, -100 to 100"
     )
-    allowed_token_ids: list[Uint32] | None = Field(None, description="the only ones; unset: all")
-    banned_token_ids: list[Uint32] | None = Field(None, description="these never come")
+    allowed_token_ids: Items[Uint32] | None = Field(None, description="the only ones; unset: all")
+    banned_token_ids: Items[Uint32] | None = Field(None, description="these never come")
     grammar: GrammarBody | None = Field(None, description="form of the answer")
 
 
@@ -74,8 +75,8 @@ class LimitsBody(StrictBody):
     """When the answer ends."""
 
     max_new_tokens: Uint32 | None = Field(None, description="0 to the room left in the context")
-    stop: list[str] | None = Field(None, description="up to 4 strings of 1 to 256 bytes")
-    stop_token_ids: list[Uint32] | None = Field(None, description="up to 64 token ids")
+    stop: Items[str] | None = Field(None, description="up to 4 strings of 1 to 256 bytes")
+    stop_token_ids: Items[Uint32] | None = Field(None, description="up to 64 token ids")
     ignore_eos: bool = False
     min_new_tokens: Uint32 | None = Field(None, description="nothing ends the answer before")
 
@@ -95,14 +96,14 @@ class GenerateBody(StrictBody):
     """A request: exactly one of prompt, chat and token_ids."""
 
     prompt: str | None = Field(None, description="plain text to continue")
-    chat: list[ChatMessageBody] | None = Field(None, description="conversation, oldest first")
-    token_ids: list[Uint32] | None = Field(None, description="tokenised prompt")
+    chat: Items[ChatMessageBody] | None = Field(None, description="conversation, oldest first")
+    token_ids: Items[Uint32] | None = Field(None, description="tokenised prompt")
     sampling: SamplingBody = SamplingBody()  # type: ignore[call-arg]  # all fields have defaults
     limits: LimitsBody = LimitsBody()  # type: ignore[call-arg]
     speculation: SpeculationBody = SpeculationBody()  # type: ignore[call-arg]
     logprobs: bool = False
     top_logprobs: Uint32 | None = Field(None, description="0 to 20; needs logprobs")
-    n: Uint32 | None = Field(None, description="answers, 1 (the default) to 16")
+    n: Count | None = Field(None, description="answers, 1 (the default) to 16")
     cache_salt: str = Field("", description="shares cached prompts with the same salt only")
     report_rounds: bool = Field(False, description="each event tells its round; needs stream")
     request_id: str = ""

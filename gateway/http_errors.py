@@ -1,17 +1,18 @@
 """Errors over HTTP: `{"error": {message, type, param, code}}` and the status of each kind."""
 
 import json
+import math
 from typing import Any
 
 from starlette.responses import JSONResponse
 
-from outrider.grpc_status import RETRY_DELAY_S
 from outrider.protocol.errors import ErrorCode, InvalidField, OutriderError
 
 STATUS_OF_CODE = {
     ErrorCode.INVALID_ARGUMENT: 400,
     ErrorCode.FAILED_PRECONDITION: 400,
     ErrorCode.UNAUTHENTICATED: 401,
+    ErrorCode.PERMISSION_DENIED: 403,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.RESOURCE_EXHAUSTED: 429,
     ErrorCode.INTERNAL: 500,
@@ -20,6 +21,8 @@ STATUS_OF_CODE = {
     ErrorCode.DEADLINE_EXCEEDED: 504,
 }
 CLIENT_CLOSED_REQUEST = 499
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "overloaded_error"}
 
 
 class HttpError(Exception):
@@ -30,14 +33,23 @@ class HttpError(Exception):
         code: Short name for programs.
         message: For people.
         param: The field at fault, if one is.
+        retry_after_s: When trying again may help, seconds; None: no time is known.
     """
 
-    def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.param = param
+        self.retry_after_s = retry_after_s
 
 
 def http_error(error: OutriderError) -> HttpError:
@@ -46,20 +58,17 @@ def http_error(error: OutriderError) -> HttpError:
     message = error.message
     if isinstance(error, InvalidField) and param is not None:
         message = f"{param}: {error.message.removeprefix(f'{error.field}: ')}"
-    return HttpError(STATUS_OF_CODE[error.code], error.code.value.lower(), message, param)
+    status = STATUS_OF_CODE[error.code]
+    return HttpError(status, error.reason.lower(), message, param, error.retry_after_s)
 
 
 def error_body(error: HttpError) -> dict[str, Any]:
     """The JSON body of an error."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
-    if error.status == STATUS_OF_CODE[ErrorCode.RESOURCE_EXHAUSTED]:
-        kind = "overloaded_error"
-    if error.status == STATUS_OF_CODE[ErrorCode.UNAUTHENTICATED]:
-        kind = "authentication_error"
     return {
         "error": {
             "message": error.message,
-            "type": kind,
+            "type": _TYPES.get(error.status, kind),
             "param": error.param,
             "code": error.code,
         }
@@ -69,8 +78,8 @@ def error_body(error: HttpError) -> dict[str, Any]:
 def error_response(error: HttpError) -> JSONResponse:
     """The whole answer of a request that failed before its first message."""
     headers = {}
-    if error.status == STATUS_OF_CODE[ErrorCode.RESOURCE_EXHAUSTED]:
-        headers["Retry-After"] = str(RETRY_DELAY_S)
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     if error.status == STATUS_OF_CODE[ErrorCode.UNAUTHENTICATED]:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in (408, 413, 415):

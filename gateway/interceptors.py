@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from outrider.grpc_status import AbortableContext, abort
 from outrider.protocol.errors import InternalFailure, InvalidField, OutriderError
+from outrider.telemetry.logging import origin
 
 _logger = logging.getLogger(__name__)
 
@@ -67,12 +68,12 @@ def _guarded(behavior: Behavior) -> Behavior:
             raise
         except OutriderError as error:
             await abort(context, error)
-        except Exception:
-            await _fail(context)
+        except Exception as error:
+            await _fail(context, error)
 
     return guarded
 
 
-async def _fail(context: AbortableContext) -> NoReturn:
-    _logger.exception("a gRPC handler failed unexpectedly")
+async def _fail(context: AbortableContext, error: Exception) -> NoReturn:
+    _logger.error("a gRPC handler failed unexpectedly: %s", origin(error))
     await abort(context, InternalFailure("internal error"))

@@ -1,16 +1,60 @@
-"""JSON bodies: strict in form, with an error that names the field. Knows no request."""
+"""JSON bodies: strict in form, with an error that names the field. Knows no request.
+
+Reading ends at the first thing that is wrong: a body of a few megabytes has room for a million.
+"""
 
 import json
+import re
+from functools import cache
 from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from outrider.protocol.errors import InvalidField
 
+MAX_ENTRIES = 100_000  # objects of a body, and keys in them
+MAX_FLOAT32 = 3.4e38
+MAX_LABEL_CHARS = 256
+MAX_NAME_CHARS = 64  # of a field's name in an error: it may be one that the client made up
+
+_TOKEN_ID = re.compile(r"[0-9]{1,10}")
+
+# What may not be sent, and why: fields of other services that would be dangerous here.
+_REFUSED = dict.fromkeys(
+    ("chat_template", "chat_template_kwargs"),
+    "templates are not taken from clients; conversations are written with the model's own",
+)
+
+
+def _check_label(text: str) -> str:
+    if len(text) > MAX_LABEL_CHARS or not text.isprintable():
+        raise ValueError(f"must be up to {MAX_LABEL_CHARS} characters, none of them control ones")
+    return text
+
+
+Label = Annotated[str, AfterValidator(_check_label)]
+Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Uint32 = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Uint64 = Annotated[int, Field(ge=0, le=2**64 - 1)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Float32 = Annotated[float, Field(allow_inf_nan=False, ge=-3.4e38, le=3.4e38)]
+
+T = TypeVar("T")
+Items = Annotated[list[T], Field(fail_fast=True)]
+
+
+class _UnknownField(ValueError):
+    """A field that nobody knows."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(_REFUSED.get(name, "is not a known field"))
+        self.name = name
 
 
 class StrictBody(BaseModel):
@@ -18,8 +62,23 @@ class StrictBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_known_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            for name in value:
+                if name not in _field_names(cls):
+                    raise _UnknownField(name)
+        return value
+
 
 B = TypeVar("B", bound=StrictBody)
+
+
+@cache
+def _field_names(cls: type[StrictBody]) -> frozenset[str]:
+    """As they stand in JSON."""
+    return frozenset(info.alias or name for name, info in cls.model_fields.items())
 
 
 def read_json(cls: type[B], data: bytes) -> B:
@@ -37,9 +96,7 @@ def read_json(cls: type[B], data: bytes) -> B:
     """
     try:
         value = json.loads(
-            data.decode(),
-            object_pairs_hook=_without_duplicates,
-            parse_constant=_refuse_constant,
+            data.decode(), object_pairs_hook=_Objects().read, parse_constant=_refuse_constant
         )
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -47,32 +104,44 @@ def read_json(cls: type[B], data: bytes) -> B:
     try:
         return cls.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise InvalidField(
-            _path(first["loc"]), first["msg"].removeprefix("Value error, ")
-        ) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        location, reason = first["loc"], first["msg"].removeprefix("Value error, ")
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, _UnknownField):
+            location = (*location, cause.name)
+        raise InvalidField(_path(location), reason) from None
 
 
-def read_logit_bias(field: str, bias: dict[str, float] | None) -> dict[int, float]:
-    """Keys of JSON objects are texts; these are token ids.
+def read_logit_bias(field: str, bias: dict[str, Any] | None) -> dict[int, float]:
+    """Keys of JSON objects are texts; these are token ids, and the values numbers.
 
     Raises:
         InvalidField: One is not.
     """
-    try:
-        token_ids = {int(key): value for key, value in (bias or {}).items()}
-    except ValueError:
-        raise InvalidField(field, "keys must be token ids") from None
-    if any(not 0 <= token_id < 2**32 for token_id in token_ids):
-        raise InvalidField(field, "keys must be token ids")
-    return token_ids
+    read: dict[int, float] = {}
+    for key, value in (bias or {}).items():
+        if not _TOKEN_ID.fullmatch(key) or int(key) >= 2**32:
+            raise InvalidField(field, "keys must be token ids")
+        if type(value) not in (int, float) or not -MAX_FLOAT32 <= value <= MAX_FLOAT32:
+            raise InvalidField(f"{field}[{int(key)}]", "must be a number")
+        read[int(key)] = float(value)
+    return read
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key appears twice in one object")
-    return fields
+class _Objects:
+    """Makes the objects of one body, and counts what is in them."""
+
+    def __init__(self) -> None:
+        self._entries_left = MAX_ENTRIES
+
+    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._entries_left -= 1 + len(pairs)
+        if self._entries_left < 0:
+            raise ValueError(f"has more than {MAX_ENTRIES} objects and keys")
+        fields = dict(pairs)
+        if len(fields) != len(pairs):
+            raise ValueError("a key appears twice in one object")
+        return fields
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -82,5 +151,5 @@ def _refuse_constant(name: str) -> NoReturn:
 def _path(location: tuple[int | str, ...]) -> str:
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        path += f"[{part}]" if isinstance(part, int) else f".{part[:MAX_NAME_CHARS]}"
     return path.removeprefix(".") or "body"

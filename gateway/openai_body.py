@@ -11,13 +11,23 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from gateway.http_body import SpeculationBody
-from gateway.json_body import Float32, Number, StrictBody, Uint32, Uint64, read_logit_bias
+from gateway.json_body import (
+    Count,
+    Items,
+    Label,
+    Number,
+    StrictBody,
+    Uint32,
+    Uint64,
+    read_logit_bias,
+)
 from outrider.protocol.errors import InvalidField, NotSupported
 from outrider.v1 import decoding_pb2, generation_pb2
 
 DEFAULT_TEMPERATURE = 1.0  # OpenAI's, where the rest of this service is greedy
 
 _FIELDS = {
+    "chat": "messages",
     "limits.max_new_tokens": "max_tokens",
     "limits.min_new_tokens": "min_tokens",
     "sampling.grammar.json_schema": "response_format",
@@ -36,7 +46,7 @@ class Message(StrictBody):
     """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: str | Items[TextPart]
     name: str | None = None
 
     @property
@@ -89,32 +99,32 @@ class StreamOptions(StrictBody):
 class OpenAiBody(StrictBody):
     """What both kinds of requests have; the last group is ours."""
 
-    model: str
+    model: Label
     temperature: Number | None = None
     top_p: Number | None = None
-    n: Uint32 | None = None
+    n: Count | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    stop: str | list[str] | None = None
+    stop: str | Items[str] | None = None
     max_tokens: Uint32 | None = None
     presence_penalty: Number | None = None
     frequency_penalty: Number | None = None
-    logit_bias: dict[str, Float32] | None = None
+    logit_bias: dict[str, Any] | None = None
     seed: Uint64 | None = None
     response_format: ResponseFormat | None = None
     # Known, and without a meaning here.
-    user: str | None = None
-    metadata: dict[str, str] | None = None
+    user: Label | None = None
+    metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
     # Ours.
     top_k: Uint32 | None = None
     min_p: Number | None = None
     repetition_penalty: Number | None = None
-    allowed_token_ids: list[Uint32] | None = None
-    banned_token_ids: list[Uint32] | None = None
+    allowed_token_ids: Items[Uint32] | None = None
+    banned_token_ids: Items[Uint32] | None = None
     min_tokens: Uint32 | None = None
-    stop_token_ids: list[Uint32] | None = None
+    stop_token_ids: Items[Uint32] | None = None
     ignore_eos: bool = False
     cache_salt: str = ""
     speculation: SpeculationBody | None = None
@@ -165,14 +175,14 @@ class OpenAiBody(StrictBody):
 class ChatBody(OpenAiBody):
     """A body of /v1/chat/completions."""
 
-    messages: list[Message]
+    messages: Items[Message]
     max_completion_tokens: Uint32 | None = None
     logprobs: bool | None = None
     top_logprobs: Uint32 | None = None
-    tools: list[Any] | None = None
+    tools: Items[Any] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
-    modalities: list[Literal["text"]] | None = None
+    modalities: Items[Literal["text"]] | None = None
 
     def to_proto(self) -> generation_pb2.GenerateRequest:
         """The gRPC request that this body stands for.
@@ -197,7 +207,7 @@ class ChatBody(OpenAiBody):
 class CompletionBody(OpenAiBody):
     """A body of /v1/completions."""
 
-    prompt: str | list[str] | list[Annotated[int, Field(ge=0)]] | list[list[Uint32]]
+    prompt: str | Items[str] | Items[Annotated[int, Field(ge=0)]] | Items[Items[Uint32]]
     logprobs: Uint32 | None = None
     best_of: Uint32 | None = None
     echo: bool | None = None
@@ -237,7 +247,6 @@ def openai_field(field: str) -> str:
         return _FIELDS[field]
     for ours, theirs in (
         ("chat.messages", "messages"),
-        ("chat", "messages"),
         ("token_ids.ids", "prompt"),
         ("sampling.", ""),
         ("limits.", ""),

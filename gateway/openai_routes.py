@@ -5,21 +5,24 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.body_reader import read_json_bytes
+from gateway.approaches import http_approach
+from gateway.body_reader import parsed, read_json_bytes
 from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT, EventStream
 from gateway.generation import Generation
+from gateway.guard import Guard
 from gateway.http_errors import HttpError, error_event, error_response, http_error
 from gateway.http_messages import collected_choices
 from gateway.json_body import read_json
 from gateway.openai_body import ChatBody, CompletionBody, openai_field
 from gateway.openai_messages import AnswerShape
 from gateway.waiting import first_of, unless_gone
-from outrider.api_keys import Access
+from outrider.api_keys import Permission
 from outrider.protocol.errors import InvalidField, OutriderError
 from outrider.v1 import generation_pb2
 
@@ -27,7 +30,11 @@ ID_BYTES = 12
 
 
 def add_openai_routes(
-    app: FastAPI, generation: Generation, max_request_bytes: int, access: Access
+    app: FastAPI,
+    generation: Generation,
+    max_request_bytes: int,
+    guard: Guard,
+    read_timeout_s: float,
 ) -> None:
     """Adds the routes.
 
@@ -35,14 +42,24 @@ def add_openai_routes(
         app: To add them to.
         generation: Answers requests.
         max_request_bytes: Largest body.
-        access: Who may ask.
+        guard: Lets callers in.
+        read_timeout_s: How long a client may read nothing of its answer, seconds.
     """
 
     async def answer(request: Request, cls: type[ChatBody] | type[CompletionBody]) -> Response:
         try:
-            tenant = access.tenant_of(request.headers.get("authorization", ""))
+            caller = guard.admit(http_approach(request), Permission.GENERATE)
             data = await read_json_bytes(request, max_request_bytes)
-            return await _answer(request, generation, read_json(cls, data), tenant)
+            body = await parsed(partial(read_json, cls), data)
+            proto, shape = await _read(generation, body)
+            trace = request.headers.get("traceparent", "")
+            messages = generation.generate(proto, None, trace, caller)
+            if body.stream:
+                first = await unless_gone(request, first_of(messages))
+                events = _events(first, messages, shape, body.includes_usage)
+                return EventStream(events, messages, read_timeout_s)
+            wholes = await unless_gone(request, collected_choices(messages))
+            return JSONResponse(shape.whole(wholes))
         except OutriderError as error:
             return error_response(openai_error(error))
 
@@ -65,16 +82,16 @@ def openai_error(error: OutriderError) -> HttpError:
     return http_error(error)
 
 
-async def _answer(
-    request: Request, generation: Generation, body: ChatBody | CompletionBody, tenant: str
-) -> Response:
+async def _read(
+    generation: Generation, body: ChatBody | CompletionBody
+) -> tuple[generation_pb2.GenerateRequest, AnswerShape]:
     served = await generation.describe()
     if body.model != served.model:
         text = f"model: {body.model!r} is not served here; {served.model!r} is"
         raise HttpError(404, "model_not_found", text, "model")
     proto = body.to_proto()
     is_chat = isinstance(body, ChatBody)
-    shape = AnswerShape(
+    return proto, AnswerShape(
         id=("chatcmpl-" if is_chat else "cmpl-") + os.urandom(ID_BYTES).hex(),
         created=int(time.time()),
         model=served.model,
@@ -82,13 +99,6 @@ async def _answer(
         wants_log_probs=proto.logprobs,
         pieces=generation.pieces,
     )
-    trace = request.headers.get("traceparent", "")
-    messages = generation.generate(proto, None, trace, tenant)
-    if body.stream:
-        first = await unless_gone(request, first_of(messages))
-        return EventStream(_events(first, messages, shape, body.includes_usage))
-    wholes = await unless_gone(request, collected_choices(messages))
-    return JSONResponse(shape.whole(wholes))
 
 
 async def _events(

@@ -31,13 +31,21 @@ class RequestRecord:
         self._arrived = now
         self._first_token: float | None = None
         self._last_token = now
+        self._prompt_count = 0
+        self._is_placed = False
         self._completion_count = 0
         self.span: trace.Span = tracer().start_span(
             "generate", context=parent_context(traceparent), kind=SpanKind.SERVER
         )
 
+    @property
+    def token_count(self) -> int:
+        """What the request has cost: its prompt, if a worker had it, and all that was sent."""
+        return self._completion_count + (self._prompt_count if self._is_placed else 0)
+
     def read(self, job: GenerationJob, model: str) -> None:
         """The request was accepted as this job."""
+        self._prompt_count = len(job.prompt_token_ids)
         if not self.span.is_recording():
             return
         self.span.set_attributes(
@@ -52,6 +60,7 @@ class RequestRecord:
 
     def placed(self, session_id: bytes, epoch: int) -> None:
         """The stream goes to a worker."""
+        self._is_placed = True
         if self.span.is_recording():
             self.span.set_attribute(attributes.SESSION_ID, session_id.hex())
             self.span.set_attribute(attributes.EPOCH, epoch)

@@ -27,7 +27,6 @@ from outrider.v1 import decoding_pb2, generation_pb2
 MAX_STOP_STRINGS = 4
 MAX_STOP_BYTES = 256
 MAX_REQUEST_ID_LENGTH = 128
-MAX_MESSAGES = 4096
 MAX_CHOICES = 16
 ROLES = ("system", "user", "assistant")
 
@@ -44,6 +43,21 @@ class PromptEncoder(Protocol):
 
     def encode_chat(self, messages: Sequence[ChatMessage]) -> list[int]:
         """Ids of a conversation, up to where the assistant's answer begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What a request may hold, where the protocol sets no bound, and what it gets by default.
+
+    Args:
+        default_max_new_tokens: Used where the request names none, cut to the room in the context.
+        max_messages: Of a conversation.
+        max_prompt_chars: Of a prompt, or of all messages together.
+    """
+
+    default_max_new_tokens: int
+    max_messages: int
+    max_prompt_chars: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,7 @@ def read_request(
     request: generation_pb2.GenerateRequest,
     model: ServedModel,
     encoder: PromptEncoder,
-    default_max_new_tokens: int,
+    bounds: RequestLimits,
     drawn_seed: int,
 ) -> GenerationJob:
     """Checks a request and tokenises its prompt.
@@ -102,7 +116,7 @@ def read_request(
         request: As it came in.
         model: What is served.
         encoder: Tokenises the prompt.
-        default_max_new_tokens: Used where the request names none, cut to the room in the context.
+        bounds: What it may hold.
         drawn_seed: Used where the request names none, 0 to 2**64 - 1.
 
     Returns:
@@ -117,9 +131,9 @@ def read_request(
     stop = _read_stop(request.limits.stop)
     stop_token_ids = tuple(request.limits.stop_token_ids)
     check_token_ids("limits.stop_token_ids", stop_token_ids, model.vocab_size)
-    field_name, prompt_token_ids = _read_prompt(request, model, encoder)
+    field_name, prompt_token_ids = _read_prompt(request, model, encoder, bounds)
     max_new_tokens = _max_new_tokens(
-        request.limits, field_name, len(prompt_token_ids), model, default_max_new_tokens
+        request.limits, field_name, len(prompt_token_ids), model, bounds.default_max_new_tokens
     )
     limits = None
     if max_new_tokens:
@@ -155,6 +169,8 @@ def _read_sampling(proto: decoding_pb2.Sampling, drawn_seed: int, vocab_size: in
     sampling = Sampling.from_proto(proto)
     for name, token_ids in sampling.rules.named_token_ids().items():
         check_token_ids(name, token_ids, vocab_size)
+    if len({*sampling.rules.banned_token_ids}) >= vocab_size:
+        raise InvalidField("sampling.banned_token_ids", "all tokens are banned")
     if sampling.temperature > 0 and not proto.HasField("seed"):
         return replace(sampling, seed=drawn_seed)
     return sampling
@@ -191,6 +207,8 @@ def _read_choices(count: int) -> int:
 def _read_cache_salt(salt: str) -> bytes:
     encoded = salt.encode()
     check_cache_salt(encoded)
+    if not salt.isprintable():
+        raise InvalidField("cache_salt", "must have no control characters")
     return encoded
 
 
@@ -207,16 +225,20 @@ def _read_stop(strings: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read_prompt(
-    request: generation_pb2.GenerateRequest, model: ServedModel, encoder: PromptEncoder
+    request: generation_pb2.GenerateRequest,
+    model: ServedModel,
+    encoder: PromptEncoder,
+    bounds: RequestLimits,
 ) -> tuple[str, Sequence[int]]:
     """The field that holds the prompt, and its token ids."""
     match request.WhichOneof("input"):
         case "prompt":
             if not request.prompt:
                 raise InvalidField("prompt", "must not be empty")
+            _check_chars("prompt", len(request.prompt), bounds)
             name, token_ids = "prompt", encoder.encode_prompt(request.prompt)
         case "chat":
-            name, token_ids = "chat", encoder.encode_chat(_read_chat(request.chat, encoder))
+            name, token_ids = "chat", encoder.encode_chat(_read_chat(request.chat, encoder, bounds))
         case "token_ids":
             if not request.token_ids.ids:
                 raise InvalidField("token_ids.ids", "must have at least one id")
@@ -230,16 +252,26 @@ def _read_prompt(
     return name, token_ids
 
 
-def _read_chat(chat: generation_pb2.Chat, encoder: PromptEncoder) -> list[ChatMessage]:
+def _check_chars(name: str, count: int, bounds: RequestLimits) -> None:
+    """Before anything is tokenised, which takes longer than it takes to send."""
+    if count > bounds.max_prompt_chars:
+        raise InvalidField(name, f"has {count} characters, at most {bounds.max_prompt_chars}")
+
+
+def _read_chat(
+    chat: generation_pb2.Chat, encoder: PromptEncoder, bounds: RequestLimits
+) -> list[ChatMessage]:
     if not encoder.has_chat_template:
         raise InvalidField("chat", "the model has no chat template; send prompt or token_ids")
-    if not 1 <= len(chat.messages) <= MAX_MESSAGES:
+    if not 1 <= len(chat.messages) <= bounds.max_messages:
         raise InvalidField(
-            "chat.messages", f"must have 1 to {MAX_MESSAGES} messages, got {len(chat.messages)}"
+            "chat.messages",
+            f"must have 1 to {bounds.max_messages} messages, got {len(chat.messages)}",
         )
     for index, message in enumerate(chat.messages):
         if message.role not in ROLES:
             raise InvalidField(f"chat.messages[{index}].role", f"must be one of {', '.join(ROLES)}")
+    _check_chars("chat", sum(len(message.content) for message in chat.messages), bounds)
     return [ChatMessage(message.role, message.content) for message in chat.messages]
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import grpc
 
+from gateway.approaches import grpc_approach, grpc_metadata
+from gateway.choices import Messages
 from gateway.generation import Generation
-from outrider.api_keys import Access
-from outrider.protocol.errors import NoCapacity
+from gateway.guard import Guard
+from outrider.api_keys import Permission
+from outrider.protocol.errors import SlowReader
 from outrider.v1 import generation_pb2, generation_pb2_grpc
-
-WRITE_TIMEOUT_S = 30.0
 
 
 class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
@@ -22,52 +23,49 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
 
     Args:
         generation: Does the work.
-        access: Who may ask.
+        guard: Lets callers in.
+        read_timeout_s: How long a client may read nothing, seconds.
     """
 
-    def __init__(self, generation: Generation, access: Access) -> None:
-        self._generation, self._access = generation, access
+    def __init__(self, generation: Generation, guard: Guard, read_timeout_s: float) -> None:
+        self._generation, self._guard = generation, guard
+        self._read_timeout_s = read_timeout_s
 
     async def Generate(  # type: ignore[override]  # the stub knows generators only
         self, request: generation_pb2.GenerateRequest, context: Any
     ) -> None:
         """Streams an answer."""
-        tenant = self._access.tenant_of(_metadata(context, "authorization"))
+        caller = self._guard.admit(grpc_approach(context), Permission.GENERATE)
         messages = self._generation.generate(
-            request, context.time_remaining(), _metadata(context, "traceparent"), tenant
+            request, context.time_remaining(), grpc_metadata(context, "traceparent"), caller
         )
         # Written here rather than yielded, so that a cancelled call closes the generator at once.
         async with aclosing(messages):
             async for message in messages:
-                if not await _is_written(context, message):
+                if not await self._is_written(context, message, messages):
                     return
 
     async def GetModel(
         self, request: generation_pb2.GetModelRequest, context: Any
     ) -> generation_pb2.GetModelResponse:
         """Describes what is served."""
-        self._access.tenant_of(_metadata(context, "authorization"))
+        self._guard.admit(grpc_approach(context), Permission.MODELS)
         return await self._generation.describe()
 
+    async def _is_written(
+        self, context: Any, message: generation_pb2.GenerateResponse, messages: Messages
+    ) -> bool:
+        """Sends a message; False where the client has gone.
 
-async def _is_written(context: Any, message: generation_pb2.GenerateResponse) -> bool:
-    """Sends a message; False where the client has gone.
-
-    Raises:
-        NoCapacity: The client does not read, and must not hold its session for ever.
-    """
-    try:
-        async with asyncio.timeout(WRITE_TIMEOUT_S):
-            await context.write(message)
-    except TimeoutError:
-        raise NoCapacity(f"the client read nothing for {WRITE_TIMEOUT_S:g} s") from None
-    except grpc.aio.InternalError:
-        return False
-    return True
-
-
-def _metadata(context: Any, name: str) -> str:
-    for key, value in context.invocation_metadata() or ():
-        if key == name and isinstance(value, str):
-            return value
-    return ""
+        Raises:
+            SlowReader: The client does not read, and must not hold its session for ever.
+        """
+        try:
+            async with asyncio.timeout(self._read_timeout_s):
+                await context.write(message)
+        except TimeoutError:
+            # Thrown into the stream, so that its record says how it ended; it comes out again.
+            await messages.athrow(SlowReader.after(self._read_timeout_s))
+        except grpc.aio.InternalError:
+            return False
+        return True

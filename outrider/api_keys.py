@@ -1,28 +1,49 @@
-"""Who may ask: API keys, known by their hash only. Policy: no I/O, no clock.
+"""Who may ask, and for what: API keys, known by their hash only. Policy: no I/O, no clock.
 
-A key is 32 random bytes; such a secret needs no slow hash. The file has one line a key,
-`NAME:SHA-256 of the key, in hex`; `outrider keys NAME` makes both.
+A key is 32 random bytes; such a secret needs no slow hash. `key_file.py` reads and writes them.
 """
 
 import hashlib
 import hmac
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from outrider.protocol.errors import Unauthenticated
+from outrider.protocol.errors import Forbidden, Unauthenticated
 
 KEY_PREFIX = "or-"
 KEY_BYTES = 32
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _SCHEME = "bearer "
 
 
-class BadApiKeys(ValueError):
-    """A file of keys that cannot be used; the message names the line."""
+class Permission(Enum):
+    """What a key may be allowed; the values are the words of the file."""
+
+    GENERATE = "generate"
+    MODELS = "models"
+    METRICS = "metrics"
+
+
+ALL_PERMISSIONS = frozenset(Permission)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much a key may use; None: what the gateway gives every key, 0 (the first two): no bound.
+
+    Args:
+        requests_per_minute: Requests that generate.
+        tokens_per_minute: Tokens of prompts and answers.
+        tokens_per_day: The same, from midnight to midnight UTC; None: no bound.
+        tokens_total: The same, ever; None: no bound.
+    """
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    tokens_per_day: int | None = None
+    tokens_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +53,17 @@ class ApiKey:
     Args:
         name: Of whoever holds it: 1 to 64 letters, digits and `._-`.
         digest: SHA-256 of the key.
+        permissions: What it may be used for.
+        allowance: How much.
     """
 
     name: str
     digest: bytes
+    permissions: frozenset[Permission] = ALL_PERMISSIONS
+    allowance: Allowance = Allowance()
+
+
+NOBODY = ApiKey("", b"")  # whoever asks where no keys are set
 
 
 def make_key() -> str:
@@ -48,40 +76,6 @@ def digest_of(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
-def key_line(name: str, key: str) -> str:
-    """The line of a key in a file.
-
-    Raises:
-        BadApiKeys: The name is none.
-    """
-    if not _NAME.fullmatch(name):
-        raise BadApiKeys(f"{name!r} is no name: 1 to 64 letters, digits and ._-")
-    return f"{name}:{digest_of(key).hex()}"
-
-
-def read_api_keys(text: str) -> list[ApiKey]:
-    """Reads a file of keys; empty lines and those that begin with # are passed over.
-
-    Raises:
-        BadApiKeys: A line is not of the form, a name or key is there twice, or there is no key.
-    """
-    keys: list[ApiKey] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        name, _, digest = line.partition(":")
-        if not _NAME.fullmatch(name) or not _DIGEST.fullmatch(digest):
-            raise BadApiKeys(f"line {number}: must be NAME:SHA256, as `outrider keys` makes it")
-        key = ApiKey(name, bytes.fromhex(digest))
-        if any(key.name == other.name or key.digest == other.digest for other in keys):
-            raise BadApiKeys(f"line {number}: the name or the key is there twice")
-        keys.append(key)
-    if not keys:
-        raise BadApiKeys("there is no key; make one with `outrider keys NAME`")
-    return keys
-
-
 class Access:
     """Lets in whoever has a key; without any keys, everybody.
 
@@ -92,25 +86,35 @@ class Access:
     def __init__(self, keys: Sequence[ApiKey] = ()) -> None:
         self._keys = list(keys)
 
-    def tenant_of(self, authorization: str) -> str:
+    def replace(self, keys: Sequence[ApiKey]) -> None:
+        """From now on these are the known ones; at least one."""
+        self._keys = list(keys)
+
+    def admit(self, authorization: str, permission: Permission) -> ApiKey:
         """Who asks.
 
         Args:
             authorization: Value of the header or metadata of that name; "" where there is none.
+            permission: What for.
 
         Returns:
-            The name of the key; "" where no keys are set.
+            The key; NOBODY where no keys are set.
 
         Raises:
             Unauthenticated: No key, or one that is not known.
+            Forbidden: The key is not for this.
         """
-        if not self._keys:
-            return ""
+        key = self._key_of(authorization) if self._keys else NOBODY
+        if permission not in key.permissions:
+            raise Forbidden(f"the key of {key.name} may not be used for {permission.value}")
+        return key
+
+    def _key_of(self, authorization: str) -> ApiKey:
         if not authorization.lower().startswith(_SCHEME):
             raise Unauthenticated("an API key is needed: send `Authorization: Bearer KEY`")
         presented = digest_of(authorization[len(_SCHEME) :].strip())
         # All are compared, so that the time says nothing of which one was near.
-        found = [key.name for key in self._keys if hmac.compare_digest(key.digest, presented)]
+        found = [key for key in self._keys if hmac.compare_digest(key.digest, presented)]
         if not found:
             raise Unauthenticated("this API key is not known")
         return found[0]

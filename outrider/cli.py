@@ -11,9 +11,10 @@ from typing import Annotated
 
 import typer
 
-from outrider.api_keys import BadApiKeys, key_line, make_key
+from outrider.api_keys import make_key
 from outrider.embedded_model import EMBEDDED, embedded_model_folder
 from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
+from outrider.key_file import BadApiKeys, key_line
 from outrider.pulling.errors import PullError
 from outrider.settings import EXIT_BAD_SETTINGS, BadSettings
 from outrider.supervision.service_plan import AUTO_HEAD, ServiceOptions
@@ -161,11 +162,21 @@ def pull(
 
 
 @app.command()
-def keys(name: Annotated[str, typer.Argument(help="Of whoever will hold the key.")]) -> None:
+def keys(
+    name: Annotated[str, typer.Argument(help="Of whoever will hold the key.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORD=VALUE]...",
+            help="What it is good for: may=generate,models,metrics requests_per_minute=60 "
+            "tokens_per_minute=10000 tokens_per_day=100000 tokens_total=1000000",
+        ),
+    ] = None,
+) -> None:
     """Make an API key: the key is shown once, its line goes into the gateway's file of keys."""
     key = make_key()
     try:
-        line = key_line(name, key)
+        line = key_line(name, key, words or ())
     except BadApiKeys as error:
         raise BadSettings(str(error)) from error
     typer.echo(f"The key of {name}; it is not kept anywhere:\n{key}", err=True)

@@ -1,9 +1,10 @@
 """Typed errors over gRPC: to a status with google.rpc details, and back on the client's side.
 
-A field at fault travels as BadRequest, a retry hint as RetryInfo, so that the error a client of the
-gateway reads is the one that the worker raised.
+A field at fault travels as BadRequest, a retry hint as RetryInfo and the reason as ErrorInfo, so
+that the error a client of the gateway reads is the one that the worker raised.
 """
 
+from datetime import timedelta
 from typing import NoReturn, Protocol
 
 import grpc
@@ -14,7 +15,7 @@ from grpc_status import rpc_status
 
 from outrider.protocol.errors import (
     DeadlineExceeded,
-    ErrorCode,
+    Forbidden,
     InternalFailure,
     InvalidField,
     Mismatch,
@@ -25,7 +26,7 @@ from outrider.protocol.errors import (
     WorkerUnavailable,
 )
 
-RETRY_DELAY_S = 1  # what NoCapacity tells clients to wait
+ERROR_DOMAIN = "outrider"  # whose the reasons in ErrorInfo are
 
 _ERRORS: dict[grpc.StatusCode, type[OutriderError]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: NoCapacity,
@@ -36,6 +37,7 @@ _ERRORS: dict[grpc.StatusCode, type[OutriderError]] = {
     grpc.StatusCode.FAILED_PRECONDITION: Mismatch,
     grpc.StatusCode.UNIMPLEMENTED: Mismatch,
     grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: Forbidden,
 }
 
 
@@ -85,9 +87,11 @@ def to_rich_status(error: OutriderError) -> status_pb2.Status:
             field=error.field, description=error.message.removeprefix(f"{error.field}: ")
         )
         _pack(status, error_details_pb2.BadRequest(field_violations=[violation]))
-    elif error.code is ErrorCode.RESOURCE_EXHAUSTED:
-        delay = duration_pb2.Duration(seconds=RETRY_DELAY_S)
+    if error.retry_after_s is not None:
+        delay = duration_pb2.Duration()
+        delay.FromTimedelta(timedelta(seconds=error.retry_after_s))
         _pack(status, error_details_pb2.RetryInfo(retry_delay=delay))
+    _pack(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN))
     return status
 
 
@@ -101,11 +105,18 @@ def error_from_status(error: FailedCall) -> OutriderError:
         The error that the server raised, where it told; else the nearest one.
     """
     message = error.details() or error.code().name
-    violation = _first_violation(error)
-    if violation is not None:
+    bad_request = error_details_pb2.BadRequest()
+    if _unpack(error, bad_request) and bad_request.field_violations:
+        violation = bad_request.field_violations[0]
         cls = NotSupported if error.code() is grpc.StatusCode.UNIMPLEMENTED else InvalidField
         return cls(violation.field, violation.description)
-    return _ERRORS.get(error.code(), InternalFailure)(message)
+    found = _ERRORS.get(error.code(), InternalFailure)(message)
+    retry, info = error_details_pb2.RetryInfo(), error_details_pb2.ErrorInfo()
+    if _unpack(error, info) and info.domain == ERROR_DOMAIN:
+        found.reason, found.retry_after_s = info.reason, None
+    if _unpack(error, retry):
+        found.retry_after_s = retry.retry_delay.ToTimedelta().total_seconds()
+    return found
 
 
 def is_from_server(error: FailedCall) -> bool:
@@ -127,10 +138,7 @@ def rich_status(error: FailedCall) -> status_pb2.Status | None:
         return None
 
 
-def _first_violation(error: FailedCall) -> error_details_pb2.BadRequest.FieldViolation | None:
+def _unpack(error: FailedCall, detail: Message) -> bool:
+    """Fills in the detail of its kind; False where the status has none."""
     status = rich_status(error)
-    for detail in status.details if status is not None else ():
-        bad_request = error_details_pb2.BadRequest()
-        if detail.Unpack(bad_request) and bad_request.field_violations:
-            return bad_request.field_violations[0]
-    return None
+    return status is not None and any(packed.Unpack(detail) for packed in status.details)

@@ -71,6 +71,12 @@ def exit_for_bad_settings(program: str, message: str) -> NoReturn:
     raise SystemExit(EXIT_BAD_SETTINGS)
 
 
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """The end of an error about an unknown name: the known one that is near, or nothing."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
 def check_loopback(name: str, host: str) -> str:
     """Refuses a host that strangers could reach.
 
@@ -126,9 +132,7 @@ def _read_environment(cls: type[Settings], environ: Mapping[str, str]) -> dict[s
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown setting {name}{hint}"
+    return f"unknown setting {name}{did_you_mean(name, known)}"
 
 
 def _explain(cls: type[Settings], error: ValidationError, from_flags: set[str]) -> str:

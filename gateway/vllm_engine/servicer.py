@@ -15,18 +15,19 @@ from typing import Any
 
 from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2, vllm_engine_pb2_grpc
 
+from gateway.approaches import grpc_approach
 from gateway.generation import Generation
+from gateway.guard import Caller, Guard
 from gateway.http_messages import joined_choices
 from gateway.vllm_engine.messages import abort_message, chunk, complete
 from gateway.vllm_engine.requests import to_request
 from gateway.vllm_engine.tokenizer_files import chunks_of, tokenizer_archive
+from outrider.api_keys import Permission
 from outrider.protocol.errors import NotSupported
 from outrider.v1 import generation_pb2
 
 SERVER_TYPE = "outrider"
 SERVICE = vllm_engine_pb2.DESCRIPTOR.services_by_name["VllmEngine"].full_name
-
-TenantOf = Callable[[Any], str]
 
 
 class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: ignore[misc]
@@ -34,7 +35,7 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
 
     Args:
         generation: Does the work.
-        tenant_of: Who makes a call; raises where nobody that may.
+        guard: Lets callers in.
         not_serving: Why requests cannot be served now; "" where they can.
         loads: How many requests run, and how many wait.
         folder: Of the target's tokenizer.
@@ -43,22 +44,23 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
     def __init__(
         self,
         generation: Generation,
-        tenant_of: TenantOf,
+        guard: Guard,
         not_serving: Callable[[], str],
         loads: Callable[[], tuple[int, int]],
         folder: Path,
     ) -> None:
-        self._generation, self._tenant_of = generation, tenant_of
+        self._generation, self._guard = generation, guard
         self._not_serving, self._loads, self._folder = not_serving, loads, folder
         self._started = time.monotonic()
         self._aborts: defaultdict[tuple[str, str], set[asyncio.Event]] = defaultdict(set)
 
     async def Generate(self, request: vllm_engine_pb2.GenerateRequest, context: Any) -> None:
         """Streams an answer, or sends it whole where `stream` is false."""
-        key = (self._tenant_of(context), request.request_id)
+        caller = self._admit(context, Permission.GENERATE)
+        key = (caller.tenant, request.request_id)
         aborted = asyncio.Event()
         self._aborts[key].add(aborted)
-        answering = asyncio.ensure_future(self._answer(request, key[0], context))
+        answering = asyncio.ensure_future(self._answer(request, caller, context))
         aborting = asyncio.ensure_future(aborted.wait())
         try:
             await asyncio.wait({answering, aborting}, return_when=asyncio.FIRST_COMPLETED)
@@ -74,11 +76,11 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
                 del self._aborts[key]
 
     async def _answer(
-        self, request: vllm_engine_pb2.GenerateRequest, tenant: str, context: Any
+        self, request: vllm_engine_pb2.GenerateRequest, caller: Caller, context: Any
     ) -> None:
         kept: list[generation_pb2.GenerateResponse] = []
         messages = self._generation.generate(
-            to_request(request), context.time_remaining(), "", tenant
+            to_request(request), context.time_remaining(), "", caller
         )
         async with aclosing(messages):
             async for message in messages:
@@ -96,9 +98,9 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         self, request: vllm_engine_pb2.AbortRequest, context: Any
     ) -> vllm_engine_pb2.AbortResponse:
         """Ends requests of the same tenant by their names; unknown ones are passed over."""
-        tenant = self._tenant_of(context)
+        caller = self._admit(context, Permission.GENERATE)
         for request_id in request.request_ids:
-            for aborted in self._aborts.get((tenant, request_id), ()):
+            for aborted in self._aborts.get((caller.tenant, request_id), ()):
                 aborted.set()
         return vllm_engine_pb2.AbortResponse()
 
@@ -113,7 +115,7 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         self, request: vllm_engine_pb2.GetModelInfoRequest, context: Any
     ) -> vllm_engine_pb2.GetModelInfoResponse:
         """What is served."""
-        self._tenant_of(context)
+        self._admit(context, Permission.MODELS)
         model = await self._generation.describe()
         return vllm_engine_pb2.GetModelInfoResponse(
             model_path=model.model,
@@ -129,7 +131,7 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         self, request: vllm_engine_pb2.GetServerInfoRequest, context: Any
     ) -> vllm_engine_pb2.GetServerInfoResponse:
         """This process."""
-        self._tenant_of(context)
+        self._admit(context, Permission.MODELS)
         return vllm_engine_pb2.GetServerInfoResponse(
             active_requests=sum(self._loads()),
             uptime_seconds=time.monotonic() - self._started,
@@ -141,7 +143,7 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         self, request: vllm_engine_pb2.GetLoadsRequest, context: Any
     ) -> vllm_engine_pb2.GetLoadsResponse:
         """How many requests run and wait."""
-        self._tenant_of(context)
+        self._admit(context, Permission.MODELS)
         running, waiting = self._loads()
         load = vllm_engine_pb2.SchedulerLoad(
             num_running_reqs=running, num_waiting_reqs=waiting, num_total_reqs=running + waiting
@@ -155,10 +157,13 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
 
     async def GetTokenizer(self, request: common_pb2.GetTokenizerRequest, context: Any) -> None:
         """Sends the tokenizer's files."""
-        self._tenant_of(context)
+        self._admit(context, Permission.MODELS)
         archive = await asyncio.to_thread(tokenizer_archive, self._folder)
         for part in chunks_of(archive):
             await context.write(part)
+
+    def _admit(self, context: Any, permission: Permission) -> Caller:
+        return self._guard.admit(grpc_approach(context), permission)
 
     async def Embed(self, request: vllm_engine_pb2.EmbedRequest, context: Any) -> None:
         """Not done here."""

@@ -1,8 +1,6 @@
 """What a failed call becomes: the typed error that the service raised, and when to try again."""
 
-from google.rpc import error_details_pb2
-
-from outrider.grpc_status import FailedCall, error_from_status, rich_status
+from outrider.grpc_status import FailedCall, error_from_status, is_from_server
 from outrider.protocol.errors import ErrorCode, OutriderError
 
 
@@ -19,12 +17,6 @@ def failure_of(call: FailedCall, address: str) -> OutriderError:
         call: As raised by gRPC, of either kind of channel.
         address: Where it went.
     """
-    status = rich_status(call)
-    if status is None and call.code().name == ErrorCode.UNAVAILABLE.value:
+    if not is_from_server(call) and call.code().name == ErrorCode.UNAVAILABLE.value:
         return ServiceUnreachable(f"no service answers at {address}: {call.details()}")
-    error = error_from_status(call)
-    for detail in status.details if status is not None else ():
-        info = error_details_pb2.RetryInfo()
-        if detail.Unpack(info):
-            error.retry_after_s = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
-    return error
+    return error_from_status(call)

@@ -77,7 +77,15 @@ class LineFormatter(logging.Formatter):
         return f"{time.removesuffix('+00:00')}Z {level:<7} {self._service} {record.name}: {message}"
 
 
-def _fold_exception(error: BaseException) -> Iterator[str]:
+def origin(error: BaseException) -> str:
+    """What an error is and where it was raised, its causes too, but not a word of their texts.
+
+    For errors that come out of a request: their text may quote the prompt.
+    """
+    return " | ".join(_fold_exception(error, shows_text=False))
+
+
+def _fold_exception(error: BaseException, shows_text: bool = True) -> Iterator[str]:
     """The error and its causes, each with its frames from the innermost outwards."""
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -85,6 +93,7 @@ def _fold_exception(error: BaseException) -> Iterator[str]:
         seen.add(id(cause))
         frames = traceback.extract_tb(cause.__traceback__)
         where = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames))
-        yield f"{type(cause).__name__}: {cause}" + (f" at {where}" if where else "")
+        text = f": {cause}" if shows_text else ""
+        yield f"{type(cause).__name__}{text}" + (f" at {where}" if where else "")
         hidden = None if cause.__suppress_context__ else cause.__context__
         cause = cause.__cause__ or hidden

@@ -35,6 +35,11 @@ class GatewayMetrics:
             "Requests that wait for a place.",
             registry=self.registry,
         )
+        self.queued_bytes = Gauge(
+            "outrider_queued_bytes",
+            "What these requests hold in memory, about.",
+            registry=self.registry,
+        )
         self.running_requests = Gauge(
             "outrider_running_requests",
             "Requests that are being generated.",
@@ -52,7 +57,7 @@ class GatewayMetrics:
         )
         self.requests = Counter(
             "outrider_requests_total",
-            "Requests that ended, by how they did.",
+            "Requests that ended, by how they did; refused ones too.",
             ["outcome"],
             registry=self.registry,
         )

@@ -96,6 +96,7 @@ class Conversation:
         self.to_draft: Callable[[m.Message], int] = lambda message: 1
         self.rounds: dict[bytes, list[RoundDone]] = {}
         self.errors: dict[bytes, OutriderError] = {}
+        self.unread: set[bytes] = set()  # streams whose rounds nobody reads
 
     def _new_verify(self) -> tuple[VerifyEngine, Target]:
         block_count, block_size, token_budget = self._shape
@@ -161,6 +162,8 @@ class Conversation:
                 self.errors[event.session_id] = event.error
             else:
                 self.rounds[event.session_id].append(event)
+                if event.session_id not in self.unread:
+                    self.draft.read(event.session_id, 1)
         self.draft.events.clear()
         for drafter in self.drafters.values():
             drafter.prepare()

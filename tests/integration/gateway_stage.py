@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +18,16 @@ from gateway.draft_client import DraftClient
 from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
+from gateway.guard import Guard, GuardLimits
 from gateway.http_api import create_app
 from gateway.listeners import GrpcListener, HttpListener
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
+from gateway.quotas import Quotas
 from gateway.readiness import Readiness
+from gateway.requests import RequestLimits
+from gateway.servicer import GenerationServicer
+from gateway.tls import Tls
 from gateway.tokenization import PromptTokenizer
 from outrider.api_keys import Access
 from outrider.grpc_status import abort
@@ -40,6 +45,7 @@ from tests.unit.gateway.tiny_tokenizer import EOS_ID, ids_of, tiny_prompt_tokeni
 HOST = "127.0.0.1"
 ANSWER_TIMEOUT_S = 1.0
 PATIENCE_S = 5.0  # only ever waited for by a test that fails
+REQUEST_LIMITS = RequestLimits(default_max_new_tokens=64, max_messages=100, max_prompt_chars=20_000)
 
 
 @dataclass
@@ -180,11 +186,19 @@ class Stage:
     http_port: int
     draft_server: grpc.aio.Server
     workers: DraftWorkers
+    gate: Gate
+    quotas: Quotas
+    http_listener: HttpListener
 
     @property
     def stub(self) -> "generation_pb2_grpc.GenerationServiceAsyncStub":
         """A client of the public service."""
         return generation_pb2_grpc.GenerationServiceStub(self.channel)
+
+    @property
+    def http_connections(self) -> list[Any]:
+        """Connections that the HTTP server has not got rid of."""
+        return list(self.http_listener._server.server_state.connections)
 
     def metric(self, name: str, **labels: str) -> float:
         """A sample's value now; 0 where there is none."""
@@ -211,6 +225,9 @@ async def stage(
     max_request_bytes: int = 64 * 1024,
     reflection_enabled: bool = True,
     access: Access | None = None,
+    guard_limits: GuardLimits | None = None,
+    read_timeout_s: float = 30.0,
+    tls: Tls | None = None,
     failover_timeout_s: float = 0.0,
     answer_timeout_s: float = ANSWER_TIMEOUT_S,
     others: Sequence[ScriptedDrafting] = (),
@@ -227,15 +244,17 @@ async def stage(
 
     async with DraftWorkers(sources, open_client, metrics) as workers:
         placing = Placing(workers, metrics, failover_timeout_s)
-        gate = Gate(Admission(max_running, max_queued), metrics)
-        limits = GenerationLimits(default_max_new_tokens=64, max_deadline_s=max_deadline_s)
-        generation = Generation(tokenizer, workers, placing, gate, metrics, limits)
-        access = access or Access()
-        grpc_listener = GrpcListener(generation, access, reflection_enabled, max_request_bytes)
+        gate = Gate(Admission(max_running, max_queued, max_queued_bytes=2**20), metrics)
+        quotas = Quotas()
+        guard = Guard(access or Access(), metrics, guard_limits, quotas)
+        limits = GenerationLimits(REQUEST_LIMITS, max_deadline_s)
+        generation = Generation(tokenizer, workers, placing, gate, metrics, limits, guard.charge)
+        servicer = GenerationServicer(generation, guard, read_timeout_s)
+        grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
-        app = create_app(generation, readiness, metrics, max_request_bytes, access)
+        app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
         add_playground(app)
-        http_listener = HttpListener(app)
+        http_listener = HttpListener(app, tls, read_timeout_s)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
         try:
@@ -256,6 +275,9 @@ async def stage(
                     http_port,
                     draft_server,
                     workers,
+                    gate,
+                    quotas,
+                    http_listener,
                 )
         finally:
             await http_listener.stop(0)
@@ -280,10 +302,14 @@ def limits(**fields: Any) -> generation_pb2.Limits:
 
 
 async def answer(
-    on: Stage, request: generation_pb2.GenerateRequest, timeout_s: float | None = None
+    on: Stage,
+    request: generation_pb2.GenerateRequest,
+    timeout_s: float | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> list[generation_pb2.GenerateResponse]:
     """All messages, over gRPC."""
-    return [message async for message in on.stub.Generate(request, timeout=timeout_s)]
+    call = on.stub.Generate(request, timeout=timeout_s, metadata=tuple((metadata or {}).items()))
+    return [message async for message in call]
 
 
 async def grpc_refusal(

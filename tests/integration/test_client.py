@@ -11,7 +11,7 @@ import grpc
 import pytest
 import trustme
 
-from outrider.api_keys import Access, key_line, make_key, read_api_keys
+from outrider.api_keys import Access, make_key
 from outrider.client import (
     AsyncClient,
     Chunk,
@@ -25,6 +25,7 @@ from outrider.client import (
     Unauthenticated,
     collect,
 )
+from outrider.key_file import key_line, read_api_keys
 from outrider.v1 import generation_pb2_grpc
 from tests.integration.gateway_stage import HOST, PATIENCE_S, script, stage
 from tests.integration.test_generate import Service

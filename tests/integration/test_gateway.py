@@ -1,5 +1,6 @@
 """Answers of the gateway over real sockets: gRPC, JSON and events."""
 
+import socket
 from typing import Any
 
 import pytest
@@ -186,3 +187,12 @@ async def test_several_answers_share_one_call_and_each_closes_its_own_books() ->
         assert [choice.get("choice", 0) for choice in response.json()["choices"]] == [0, 1]
         empty = await answer(on, prompt(n=2, limits=limits(max_new_tokens=0)))
         assert [message.choice for message in empty] == [0, 1]
+
+
+async def test_small_writes_are_not_held_back() -> None:
+    """An event behind another one would wait 40 ms for the client's kernel."""
+    async with stage(script("abc")) as on:
+        await on.http.get("/health")
+        (connection,) = on.http_connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import grpc
@@ -123,13 +124,10 @@ def long_answer() -> ScriptedDrafting:
     return worker
 
 
-async def test_a_grpc_client_that_does_not_read_loses_its_session(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gateway.servicer.WRITE_TIMEOUT_S", 0.2)
+async def test_a_grpc_client_that_does_not_read_loses_its_session() -> None:
     small_window = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024))
     async with (
-        stage(long_answer()) as on,
+        stage(long_answer(), read_timeout_s=0.2) as on,
         grpc.aio.insecure_channel(f"{HOST}:{on.grpc_port}", options=small_window) as channel,
     ):
         stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
@@ -137,10 +135,25 @@ async def test_a_grpc_client_that_does_not_read_loses_its_session(
         )
         call = stub.Generate(prompt(limits=limits(max_new_tokens=400_000)))
         await call.read()
-        await one_cancelled(on)
+        await one_given_up(on)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await read_to_the_end(call)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_an_event_client_that_does_not_read_loses_its_session_and_its_connection() -> None:
+    body = json.dumps({"prompt": "x", "stream": True, "max_new_tokens": 400_000}).encode()
+    head = "POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        async with stage(long_answer(), read_timeout_s=0.2) as on:
+            await asyncio.to_thread(client.connect, (HOST, on.http_port))
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            await one_given_up(on)
+            await on.drafting.wait_for_open(0)
+            async with asyncio.timeout(PATIENCE_S):
+                while on.http_connections:
+                    await on.stub.GetModel(generation_pb2.GetModelRequest())
 
 
 async def read_to_the_end(
@@ -150,9 +163,9 @@ async def read_to_the_end(
         pass
 
 
-async def one_cancelled(on: Stage) -> None:
+async def one_given_up(on: Stage) -> None:
     """Returns when the gateway has given up one request."""
     async with asyncio.timeout(PATIENCE_S):
-        while on.metric("outrider_requests_total", outcome="cancelled") == 0:
+        while on.metric("outrider_requests_total", outcome="slow_reader") == 0:
             await on.stub.GetModel(generation_pb2.GetModelRequest())
     assert on.metric("outrider_running_requests") == 0

@@ -13,6 +13,7 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
+from google.rpc import error_details_pb2
 
 from outrider.v1 import generation_pb2_grpc
 from tests.integration.gateway_stage import (
@@ -22,6 +23,7 @@ from tests.integration.gateway_stage import (
     events,
     next_text,
     prompt,
+    rich_status,
     script,
     start_drafting,
 )
@@ -126,11 +128,16 @@ def test_neither_torch_nor_transformers_is_loaded(model: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.asyncio
-async def test_a_signal_lets_running_streams_finish(model: Path, number: signal.Signals) -> None:
+async def test_a_signal_lets_running_streams_finish_and_sends_new_ones_away(
+    model: Path, number: signal.Signals
+) -> None:
     drafting = script("abc", hold_after=1)
+    body = {"prompt": "x", "stream": True}
     async with (
         running(drafting, model) as gateway,
         grpc.aio.insecure_channel(f"{HOST}:{gateway.grpc_port}") as channel,
+        httpx.AsyncClient(base_url=f"http://{HOST}:{gateway.http_port}") as http,
+        http.stream("POST", "/generate", json=body) as response,
     ):
         stub: generation_pb2_grpc.GenerationServiceAsyncStub = (
             generation_pb2_grpc.GenerationServiceStub(channel)
@@ -138,36 +145,25 @@ async def test_a_signal_lets_running_streams_finish(model: Path, number: signal.
         call = stub.Generate(prompt())
         assert await next_text(call) == "a"
         gateway.process.send_signal(number)
-        code = grpc.StatusCode.DEADLINE_EXCEEDED  # of a call that comes before the signal
-        while code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                assert [message async for message in stub.Generate(prompt(), timeout=0.2)]
-            code = caught.value.code()
-        # CANCELLED: the library had taken the call in when it was told to stop.
-        assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        async with asyncio.timeout(PATIENCE_S):
+            while (await http.get("/health")).json().get("reason") != "draining":
+                pass
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Generate(prompt()).read()
+        info = error_details_pb2.ErrorInfo()
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert any(detail.Unpack(info) for detail in rich_status(caught.value).details)
+        assert info.reason == "DRAINING"
+        refused = await http.post("/generate", json=body)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+        assert refused.json()["error"]["code"] == "draining"
         drafting.release.set()
         assert [await next_text(call) for _ in range(3)] == ["b", "c", ""]
-        assert await gateway.end() == 0
-
-
-@pytest.mark.asyncio
-async def test_a_running_event_stream_finishes_too(model: Path) -> None:
-    drafting = script("abc", hold_after=1)
-    body = {"prompt": "x", "stream": True}
-    async with (
-        running(drafting, model) as gateway,
-        httpx.AsyncClient(base_url=f"http://{HOST}:{gateway.http_port}") as http,
-        http.stream("POST", "/generate", json=body) as response,
-    ):
-        gateway.process.terminate()
-        async with asyncio.timeout(PATIENCE_S):
-            while await accepts(gateway.http_port):
-                pass
-        drafting.release.set()
         messages = await events(response)
         assert "".join(message["text"] for message in messages[:-1]) == "abc"
         assert messages[-1] == "[DONE]"
         assert await gateway.end() == 0
+        assert not await accepts(gateway.http_port)
 
 
 async def accepts(port: int) -> bool:

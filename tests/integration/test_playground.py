@@ -5,7 +5,8 @@ import re
 import pytest
 
 from gateway.playground.routes import PAGE
-from outrider.api_keys import Access, key_line, make_key, read_api_keys
+from outrider.api_keys import Access, make_key
+from outrider.key_file import key_line, read_api_keys
 from tests.integration.gateway_stage import script, stage
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

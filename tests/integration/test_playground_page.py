@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
-from outrider.api_keys import Access, key_line, make_key, read_api_keys
+from outrider.api_keys import Access, make_key
+from outrider.key_file import key_line, read_api_keys
 from outrider.protocol.errors import InternalFailure, WorkerUnavailable
 from outrider.v1 import drafting_pb2
 from tests.browser import opened, running_browser

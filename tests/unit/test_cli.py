@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from outrider import cli
-from outrider.api_keys import KEY_PREFIX, digest_of, read_api_keys
+from outrider.api_keys import KEY_PREFIX, Allowance, digest_of
 from outrider.generate import GenerateOptions
+from outrider.key_file import read_api_keys
 
 
 def _main(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -57,10 +58,11 @@ def test_a_failed_pull_is_one_line_and_status_1(
 def test_a_key_is_shown_once_and_its_line_can_be_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _main("keys", "alice", monkeypatch=monkeypatch) == 0
+    assert _main("keys", "alice", "tokens_per_day=9", monkeypatch=monkeypatch) == 0
     written = capsys.readouterr()
     (kept,) = read_api_keys(written.out)
-    assert kept.name == "alice"
+    assert (kept.name, kept.allowance) == ("alice", Allowance(tokens_per_day=9))
     shown = [line for line in written.err.splitlines() if line.startswith(KEY_PREFIX)]
     assert [digest_of(key) for key in shown] == [kept.digest]
     assert _main("keys", "a:b", monkeypatch=monkeypatch) == 78
+    assert _main("keys", "alice", "may=fly", monkeypatch=monkeypatch) == 78

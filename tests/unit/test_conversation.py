@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draft_service.engine import MAX_UNREAD_ROUNDS
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import FinishReason, Sampling, Speculation
 from outrider.protocol.errors import InternalFailure, InvalidField, NoCapacity, WorkerUnavailable
@@ -231,6 +232,26 @@ def test_cancelling_frees_the_blocks_within_a_turn():
     talk.turn()
     assert talk.verify.blocks.in_use == 0
     assert not len(talk.verify.sessions)
+
+
+def test_a_stream_that_nobody_reads_rests_and_goes_on_exactly_when_it_is_read():
+    logits_of = markov_logits(8, seed=5)
+    talk = Conversation(logits_of)
+    talk.greet()
+    slow, other = (
+        talk.open(name, [1, 2, 3], method="none", ignore_eos=True, max_new_tokens=60)
+        for name in ("slow", "other")
+    )
+    talk.unread.add(slow)
+    for _ in range(200):
+        talk.turn()
+    expected = plain_tokens(logits_of, [1, 2, 3], 60, stops=())
+    assert talk.tokens(other) == expected
+    assert talk.tokens(slow) == expected[:MAX_UNREAD_ROUNDS]
+    talk.unread.clear()
+    talk.draft.read(slow, MAX_UNREAD_ROUNDS)
+    talk.run()
+    assert talk.tokens(slow) == expected
 
 
 # ---- memory

@@ -4,15 +4,20 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2
 
-from outrider.grpc_status import RETRY_DELAY_S, error_from_status, is_from_server, to_rich_status
+from outrider.grpc_status import ERROR_DOMAIN, error_from_status, is_from_server, to_rich_status
 from outrider.protocol.errors import (
     DeadlineExceeded,
+    Draining,
+    Forbidden,
     InternalFailure,
     InvalidField,
     Mismatch,
     NoCapacity,
     NotSupported,
     OutriderError,
+    QuotaSpent,
+    RateLimited,
+    Unauthenticated,
     WorkerUnavailable,
 )
 
@@ -39,6 +44,8 @@ def bare_call(code: grpc.StatusCode, details: str = "words") -> grpc.aio.AioRpcE
         DeadlineExceeded("late"),
         Mismatch("two models"),
         InternalFailure("broken"),
+        Unauthenticated("who?"),
+        Forbidden("not this"),
     ],
 )
 def test_an_error_comes_back_as_it_was(error: OutriderError) -> None:
@@ -69,10 +76,29 @@ def test_a_status_without_details_becomes_the_nearest_error(
     assert not is_from_server(bare_call(code))
 
 
-def test_no_capacity_says_when_to_try_again() -> None:
-    info = error_details_pb2.RetryInfo()
-    assert to_rich_status(NoCapacity("full")).details[0].Unpack(info)
-    assert info.retry_delay.seconds == RETRY_DELAY_S
+@pytest.mark.parametrize(
+    ("error", "reason", "retry_s"),
+    [
+        (NoCapacity("full"), "RESOURCE_EXHAUSTED", 1.0),
+        (RateLimited("slowly", retry_after_s=2.5), "RATE_LIMIT_EXCEEDED", 2.5),
+        (QuotaSpent("no more"), "INSUFFICIENT_QUOTA", None),
+        (Draining("going"), "DRAINING", 1.0),
+        (InternalFailure("broken"), "INTERNAL", None),
+    ],
+)
+def test_reason_and_time_to_try_again_travel(
+    error: OutriderError, reason: str, retry_s: float | None
+) -> None:
+    details = {d.type_url.rpartition(".")[2]: d for d in to_rich_status(error).details}
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    assert details["ErrorInfo"].Unpack(info)
+    assert (info.reason, info.domain) == (reason, ERROR_DOMAIN)
+    assert ("RetryInfo" in details) == (retry_s is not None)
+    if retry_s is not None:
+        assert details["RetryInfo"].Unpack(retry)
+        assert retry.retry_delay.ToTimedelta().total_seconds() == retry_s
+    back = error_from_status(failed_call(error))
+    assert (back.reason, back.retry_after_s) == (reason, retry_s)
 
 
 def test_details_that_contradict_the_status_are_ignored() -> None:

@@ -29,7 +29,7 @@ from tests.unit.test_grpc_status import bare_call, failed_call
 def test_the_services_own_error(error: OutriderError) -> None:
     found = failure_of(failed_call(error), "a:1")
     assert type(found) is type(error)
-    assert (found.message, found.retry_after_s) == (error.message, None)
+    assert (found.message, found.retry_after_s) == (error.message, error.retry_after_s)
     assert getattr(found, "field", None) == getattr(error, "field", None)
 
 

@@ -41,6 +41,9 @@ class Runner:
         )  # fmt: skip
         self.streams.deliver([done])
 
+    def read(self, session_id, rounds) -> None:
+        pass
+
     def cancel(self, session_id) -> None:
         pass
 

@@ -4,7 +4,7 @@ from contextlib import aclosing
 import pytest
 
 from draft_service.drafting import Failed, Reach, RoundDone, RoundTimes, Totals
-from draft_service.streams import Streams
+from draft_service.streams import TOLD_TOGETHER, Streams
 from outrider.protocol.decoding import FinishReason
 from outrider.protocol.errors import InvalidField, NoCapacity, WorkerUnavailable
 from outrider.protocol.round_tree import RoundTree
@@ -21,9 +21,13 @@ class Runner:
     def __init__(self) -> None:
         self.added: list[bytes] = []
         self.cancelled: list[bytes] = []
+        self.read_rounds: list[int] = []
 
     def add(self, drafting) -> None:
         self.added.append(drafting.session_id)
+
+    def read(self, session_id, rounds) -> None:
+        self.read_rounds.append(rounds)
 
     def cancel(self, session_id) -> None:
         self.cancelled.append(session_id)
@@ -49,6 +53,23 @@ async def test_a_stream_hears_its_own_rounds_and_ends_with_the_last():
     assert heard == [5, 6]
     assert len(streams) == 0
     assert runner.cancelled == [one.session_id]
+
+
+@pytest.mark.asyncio
+async def test_the_worker_hears_what_was_read_a_few_rounds_at_a_time():
+    streams, runner = Streams(asyncio.get_running_loop()), Runner()
+    one = stream("one", [1])
+    async with aclosing(streams.run(runner, one)) as rounds:
+        reading = asyncio.ensure_future(anext(rounds))
+        await asyncio.sleep(0)
+        streams.deliver([done(one.session_id, token) for token in range(10)])
+        await reading
+        for _ in range(TOLD_TOGETHER - 1):
+            assert runner.read_rounds == []
+            await anext(rounds)
+        assert runner.read_rounds == []  # the last one is still being written
+        await anext(rounds)
+        assert runner.read_rounds == [TOLD_TOGETHER]
 
 
 @pytest.mark.asyncio

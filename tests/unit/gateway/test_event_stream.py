@@ -6,7 +6,10 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Message, Scope
 
+from gateway.choices import Messages
 from gateway.event_stream import EventStream
+from outrider.protocol.errors import SlowReader
+from outrider.v1 import generation_pb2
 
 SCOPE: Scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
@@ -38,22 +41,35 @@ class Client:
 
 
 class Events:
-    """Three events, and whether their generator was closed."""
+    """Three events, what they are made of, and whether and how these were closed."""
 
     def __init__(self) -> None:
         self.is_closed = False
+        self.error: Exception | None = None
 
-    async def generate(self) -> AsyncGenerator[str, None]:
+    async def messages(self) -> Messages:
         try:
-            for number in range(3):
+            for _ in range(3):
+                yield generation_pb2.GenerateResponse()
+        except SlowReader as error:
+            self.error = error
+            raise
+
+    async def generate(self, messages: Messages) -> AsyncGenerator[str, None]:
+        number = 0
+        try:
+            async for _ in messages:
                 yield f"data: {number}\n\n"
+                number += 1
         finally:
             self.is_closed = True
 
 
-async def respond(client: Client) -> Events:
+async def respond(client: Client, read_timeout_s: float = 30.0) -> Events:
     events = Events()
-    await EventStream(events.generate())(SCOPE, client.receive, client.send)
+    messages = events.messages()
+    response = EventStream(events.generate(messages), messages, read_timeout_s)
+    await response(SCOPE, client.receive, client.send)
     return events
 
 
@@ -70,10 +86,9 @@ async def test_a_client_that_leaves_closes_the_events() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_client_that_does_not_read_closes_the_events(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("gateway.event_stream.WRITE_TIMEOUT_S", 0.01)
+async def test_a_client_that_does_not_read_ends_the_stream_by_name() -> None:
     client = Client(patience=2)
-    assert (await respond(client)).is_closed
+    events = await respond(client, read_timeout_s=0.01)
+    assert events.is_closed
+    assert isinstance(events.error, SlowReader)
     assert client.taken == [b"", b"data: 0\n\n"]

@@ -1,10 +1,12 @@
 """Every rule of a request, and the field that is named where it is broken."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from gateway.requests import GenerationJob, read_request
+from gateway.chat_template import ChatMessage
+from gateway.requests import GenerationJob, RequestLimits, read_request
 from gateway.tokenization import PromptTokenizer
 from outrider.protocol.decoding import DecodeLimits, Speculation
 from outrider.protocol.errors import ErrorCode, InvalidField
@@ -17,8 +19,12 @@ TOKENIZER = tiny_prompt_tokenizer()
 DRAWN_SEED = 77
 
 
+def bounds(default: int = 100, messages: int = 3, chars: int = 600) -> RequestLimits:
+    return RequestLimits(default, messages, chars)
+
+
 def read(request: generation_pb2.GenerateRequest, default: int = 100) -> GenerationJob:
-    return read_request(request, sample_model(), TOKENIZER, default, DRAWN_SEED)
+    return read_request(request, sample_model(), TOKENIZER, bounds(default), DRAWN_SEED)
 
 
 def prompt(text: str = "hello", **fields: Any) -> generation_pb2.GenerateRequest:
@@ -192,7 +198,36 @@ def test_a_conversation_is_rendered_with_the_template() -> None:
 def test_a_conversation_needs_a_template() -> None:
     without = PromptTokenizer(tiny_tokenizer())
     with pytest.raises(InvalidField, match="no chat template"):
-        read_request(chat(("user", "hi")), sample_model(), without, 1, 0)
+        read_request(chat(("user", "hi")), sample_model(), without, bounds(), 0)
+
+
+class Untouched:
+    """An encoder that must not be asked."""
+
+    has_chat_template = True
+
+    def encode_prompt(self, text: str) -> list[int]:
+        raise AssertionError(text)
+
+    def encode_chat(self, messages: Sequence[ChatMessage]) -> list[int]:
+        raise AssertionError(messages)
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (prompt("x" * 601), "prompt: has 601 characters, at most 600"),
+        (chat(("user", "x" * 300), ("user", "y" * 301)), "chat: has 601 characters, at most 600"),
+        (chat(*[("user", "x")] * 4), "chat.messages: must have 1 to 3 messages, got 4"),
+    ],
+    ids=range(3),
+)
+def test_what_is_too_large_is_not_tokenised(
+    request_: generation_pb2.GenerateRequest, words: str
+) -> None:
+    with pytest.raises(InvalidField) as caught:
+        read_request(request_, sample_model(), Untouched(), bounds(), 0)
+    assert caught.value.message == words
 
 
 def test_a_jobs_text_is_not_in_its_repr() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gateway.settings import GatewaySettings
-from outrider.api_keys import key_line, make_key
-from outrider.protocol.errors import Unauthenticated
+from outrider.api_keys import make_key
+from outrider.key_file import key_line
 from outrider.settings import BadSettings, load_settings
 
 
@@ -50,6 +50,13 @@ def test_a_draft_worker_may_be_anywhere(address: str) -> None:
         ("--default-max-new-tokens", "0"),
         ("--max-deadline-s", "0"),
         ("--max-request-bytes", "1"),
+        ("--max-queued-bytes", "-1"),
+        ("--max-messages", "0"),
+        ("--max-prompt-chars", "0"),
+        ("--read-timeout-s", "0"),
+        ("--key-requests-per-minute", "-1"),
+        ("--address-tokens-per-minute", "many"),
+        ("--probe-port", "65536"),
         ("--reflection", "perhaps"),
         ("--log-level", "loud"),
     ],
@@ -64,18 +71,84 @@ def test_the_model_is_needed() -> None:
         load_settings(GatewaySettings, [], {})
 
 
-def test_beyond_this_machine_somebody_must_guard(tmp_path: Path) -> None:
-    line = key_line("alice", make_key())
-    (tmp_path / "keys").write_text(line + "\n")
-    settings = load("--http-host", "0.0.0.0", "--api-keys", str(tmp_path / "keys"))
-    assert settings.http_host == "0.0.0.0"
-    with pytest.raises(Unauthenticated):
-        settings.access().tenant_of("")
-    assert load("--grpc-host", "10.0.0.1", "--open-to-all", "true").access().tenant_of("") == ""
+KEY_LINE = key_line("alice", make_key())
 
 
-def test_a_file_of_keys_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flags", "is_warned"),
+    [
+        (["--api-keys", "keys"], True),
+        (["--api-key-lines", KEY_LINE], True),
+        (["--open-to-all", "true"], True),
+        (["--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "ca"], False),
+        (["--tls-cert", "c", "--tls-key", "k", "--api-keys", "keys"], False),
+    ],
+    ids=("keys", "lines", "open", "mtls", "both"),
+)
+def test_beyond_this_machine_somebody_must_guard(flags: list[str], is_warned: bool) -> None:
+    for host in ("--http-host", "--grpc-host"):
+        assert load(host, "0.0.0.0", *flags).warnings != [] or not is_warned
+        assert load(host, "127.0.0.1", *flags).warnings == []
+    with pytest.raises(BadSettings, match="name --api-keys or --tls-client-ca"):
+        load("--grpc-host", "0.0.0.0", "--tls-cert", "c", "--tls-key", "k")
+
+
+def test_a_warning_says_what_can_be_read_on_the_way() -> None:
+    (with_keys,) = load("--http-host", "0.0.0.0", "--api-key-lines", KEY_LINE).warnings
+    assert "--http-host 0.0.0.0 is beyond this machine and there is no TLS" in with_keys
+    assert "reads keys, prompts and answers" in with_keys
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--tls-cert", "c"], "--tls-cert and --tls-key go together"),
+        (["--tls-key", "k"], "--tls-cert and --tls-key go together"),
+        (["--tls-client-ca", "c"], "--tls-client-ca needs --tls-cert"),
+        (["--api-keys", "a", "--api-key-lines", KEY_LINE], "two sources; set one"),
+        (["--trusted-proxies", "10.0.0.1/8"], "--trusted-proxies.*host bits"),
+        (["--trusted-proxies", "proxy"], "--trusted-proxies"),
+    ],
+    ids=range(6),
+)
+def test_settings_that_contradict_one_another(flags: list[str], words: str) -> None:
+    with pytest.raises(BadSettings, match=words):
+        load(*flags)
+
+
+def test_keys_come_from_a_file_or_from_lines(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(KEY_LINE + "\n")
+    (key,) = load("--api-keys", str(tmp_path / "keys")).read_keys()
+    assert key.name == "alice"
+    lines = KEY_LINE + ";" + key_line("bob", make_key())
+    assert [key.name for key in load(API_KEY_LINES=lines).read_keys()] == ["alice", "bob"]
+    assert load().read_keys() == []
+
+
+def test_keys_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("alice:secret\n")
-    for name, words in (("keys", "line 1"), ("missing", "No such file")):
-        with pytest.raises(BadSettings, match=f"--api-keys .*{name}: .*{words}"):
-            load("--api-keys", str(tmp_path / name)).access()
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    for name, words in (
+        ("keys", "line 1"),
+        ("missing", "No such file"),
+        ("binary", "is not text in UTF-8"),
+    ):
+        with pytest.raises(BadSettings, match=f"--api-keys .*{name}: .*{words}") as caught:
+            load("--api-keys", str(tmp_path / name)).read_keys()
+        assert "secret" not in str(caught.value)
+    with pytest.raises(BadSettings, match="--api-key-lines: line 2"):
+        load("--api-key-lines", KEY_LINE + ";" + KEY_LINE).read_keys()
+
+
+def test_a_total_needs_a_file_that_remembers_it(tmp_path: Path) -> None:
+    line = key_line("alice", make_key(), ["tokens_total=5"])
+    with pytest.raises(BadSettings, match="alice has tokens_total, which needs --usage-file"):
+        load("--api-key-lines", line).read_keys()
+    usage = tmp_path / "usage.json"
+    settings = load("--api-key-lines", line, "--usage-file", str(usage))
+    assert len(settings.read_keys()) == 1
+    quotas, file = settings.open_usage()
+    assert (quotas.usage, file is not None, usage.exists()) == ({}, True, True)
+    usage.write_text("nonsense")
+    with pytest.raises(BadSettings, match=r"usage\.json: is no record of usage"):
+        settings.open_usage()

@@ -27,6 +27,7 @@ def test_the_gateway_exports_exactly_these_series() -> None:
     metrics.requests.labels(outcome="stop").inc()
     assert _sample_names(metrics.registry) == {
         "outrider_queued_requests",
+        "outrider_queued_bytes",
         "outrider_running_requests",
         "outrider_draft_workers",
         "outrider_failovers_total",

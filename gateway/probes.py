@@ -1,0 +1,44 @@
+"""What watches a gateway asks: whether it can serve, and its metrics. Knows no requests.
+
+`create_probe_app` answers the same on a listener of its own, without TLS and keys, for watchers on
+this machine or in its pod.
+"""
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gateway.readiness import Readiness
+from outrider.telemetry.metrics import GatewayMetrics, render
+
+
+def health_response(readiness: Readiness) -> JSONResponse:
+    """200 where a request can be served now, else 503 and why not."""
+    if readiness.reason:
+        body = {"status": "not_serving", "reason": readiness.reason}
+        return JSONResponse(body, status_code=503)
+    return JSONResponse({"status": "serving"})
+
+
+def metrics_response(request: Request, metrics: GatewayMetrics) -> Response:
+    """All metrics in the form that is asked for."""
+    data, content_type = render(metrics.registry, request.headers.get("accept", ""))
+    return Response(data, headers={"Content-Type": content_type})
+
+
+def create_probe_app(readiness: Readiness, metrics: GatewayMetrics) -> Starlette:
+    """Builds the application of the probe listener.
+
+    Args:
+        readiness: Answers /health.
+        metrics: Shown at /metrics.
+    """
+
+    async def health(request: Request) -> Response:
+        return health_response(readiness)
+
+    async def show_metrics(request: Request) -> Response:
+        return metrics_response(request, metrics)
+
+    return Starlette(routes=[Route("/health", health), Route("/metrics", show_metrics)])

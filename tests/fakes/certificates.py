@@ -1,0 +1,32 @@
+"""Certificates made on the fly, in files of the form that the listeners read."""
+
+from pathlib import Path
+
+import trustme
+
+from gateway.tls import TlsFiles
+
+
+def write_pair(ca: trustme.CA, folder: Path, name: str = "localhost") -> tuple[Path, Path]:
+    """A certificate of this root for this machine and its key; what was there is replaced."""
+    pair = ca.issue_cert(name, "127.0.0.1")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(b"".join(blob.bytes() for blob in pair.cert_chain_pems))
+    key.write_bytes(pair.private_key_pem.bytes())
+    return cert, key
+
+
+def write_tls_files(ca: trustme.CA, folder: Path, clients: trustme.CA | None = None) -> TlsFiles:
+    """All files of a listener.
+
+    Args:
+        ca: Root of its certificate.
+        folder: Where to.
+        clients: Root of the certificates that clients must have; None: none.
+    """
+    cert, key = write_pair(ca, folder)
+    roots = None
+    if clients is not None:
+        roots = folder / "clients.pem"
+        roots.write_bytes(clients.cert_pem.bytes())
+    return TlsFiles(cert, key, roots)

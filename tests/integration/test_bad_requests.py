@@ -1,0 +1,108 @@
+"""Bad requests, case by case: each gets its verdict, and a healthy stream beside it stays exact."""
+
+import asyncio
+import json
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+
+from outrider.v1 import drafting_pb2, generation_pb2
+from tests.integration.bad_requests import CASES, HTTP_STATUS, MAX_BYTES, OK, Case
+from tests.integration.gateway_stage import (
+    ScriptedDrafting,
+    Stage,
+    limits,
+    next_text,
+    prompt,
+    rich_status,
+    stage,
+)
+from tests.unit.gateway.tiny_tokenizer import ids_of
+
+HEALTHY = "the healthy one goes on, a few letters for each case " * 4
+
+
+class PacedDrafting(ScriptedDrafting):
+    """The healthy stream gets a round for each permission, all others their answer at once."""
+
+    def __init__(self) -> None:
+        super().__init__(answer=ids_of("ok"))
+        self.permissions = asyncio.Semaphore(0)
+        self.healthy = ScriptedDrafting(answer=ids_of(HEALTHY))
+
+    async def _play(self, request: drafting_pb2.DraftRequest, context: Any) -> None:
+        if list(request.prompt_token_ids) != ids_of("healthy"):
+            await super()._play(request, context)
+            return
+        paced = PacedContext(context, self.permissions)
+        await self.healthy._play(request, paced)
+
+
+class PacedContext:
+    """Writes when it may."""
+
+    def __init__(self, context: Any, permissions: asyncio.Semaphore) -> None:
+        self._context, self._permissions = context, permissions
+
+    async def write(self, response: drafting_pb2.DraftResponse) -> None:
+        await self._permissions.acquire()
+        await self._context.write(response)
+
+
+async def over_grpc(on: Stage, case: Case) -> None:
+    request = case.request
+    assert request is not None, case.name
+    data = request if isinstance(request, bytes) else request.SerializeToString()
+    generate: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = on.channel.unary_stream(
+        "/outrider.v1.GenerationService/Generate"
+    )
+    call = generate(data)
+    if case.code is OK:
+        messages = [generation_pb2.GenerateResponse.FromString(data) async for data in call]
+        assert messages[-1].finish_reason, case.name
+        return
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call.read()
+    assert caught.value.code() is case.code, (case.name, caught.value.details())
+    if case.field:
+        bad = error_details_pb2.BadRequest()
+        assert rich_status(caught.value).details[0].Unpack(bad), case.name
+        assert [one.field for one in bad.field_violations] == [case.field], case.name
+
+
+async def over_http(on: Stage, case: Case) -> None:
+    for path, body, param in case.bodies:
+        content = body if isinstance(body, bytes) else json.dumps(body)
+        headers = {"Content-Type": "application/json"}
+        response = await on.http.post(path, content=content, headers=headers)
+        shown = (case.name, path, response.text[:200])
+        assert response.status_code == HTTP_STATUS[case.code], shown
+        if case.code is OK:
+            continue
+        error = response.json()["error"]
+        assert error["param"] == param, shown
+        assert set(error) == {"message", "type", "param", "code"}
+        assert len(response.content) < 1024, shown
+
+
+@pytest.mark.asyncio
+async def test_every_case_gets_its_verdict_and_the_stream_beside_it_stays_exact() -> None:
+    drafting = PacedDrafting()
+    async with stage(drafting, max_request_bytes=MAX_BYTES) as on:
+        healthy = on.stub.Generate(prompt("healthy", limits=limits(max_new_tokens=500)))
+        heard = ""
+        for case in CASES:
+            if case.field is not None:
+                await over_grpc(on, case)
+            await over_http(on, case)
+            drafting.permissions.release()
+            heard += await next_text(healthy)
+            assert HEALTHY.startswith(heard), case.name
+        assert len(drafting.requests) == 1 + sum(case.sessions for case in CASES)
+        for _ in HEALTHY:
+            drafting.permissions.release()
+        while heard != HEALTHY:
+            heard += await next_text(healthy)
+            assert HEALTHY.startswith(heard)
