@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from outrider.api_keys import make_key
+from outrider.client import Tls
 from outrider.embedded_model import EMBEDDED, embedded_model_folder
 from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.key_file import BadApiKeys, key_line
@@ -133,10 +134,18 @@ def generate(
     method: Annotated[str, typer.Option(help="Draft method; empty: the service's.")] = "",
     address: Annotated[str, typer.Option(help="host:port of the gateway.")] = "127.0.0.1:50051",
     key: Annotated[str, typer.Option(help="API key.", envvar="OUTRIDER_API_KEY")] = "",
+    tls_ca: Annotated[
+        Path | None, typer.Option(help="Roots to trust, in PEM: the gateway speaks TLS.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="A certificate of your own.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
 ) -> None:
     """Stream an answer from a running service, and report what speculation did."""
     text = sys.stdin.read() if prompt == "-" else prompt
-    options = GenerateOptions(text, chat, max_new_tokens, temperature, seed, method, key)
+    if (tls_cert is None) != (tls_key is None) or (tls_cert is not None and tls_ca is None):
+        raise BadSettings("--tls-cert and --tls-key go together, and need --tls-ca")
+    tls = Tls(tls_ca, tls_cert, tls_key) if tls_ca is not None else None
+    options = GenerateOptions(text, chat, max_new_tokens, temperature, seed, method, key, tls)
     raise typer.Exit(run_generate(address, options))
 
 

@@ -21,8 +21,10 @@ from outrider.client import (
     Report,
     RequestFields,
     ServiceUnreachable,
+    Tls,
     collect,
 )
+from outrider.settings import BadSettings
 
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -44,6 +46,7 @@ class GenerateOptions:
         seed: Of the sampling noise.
         method: Draft method; "" leaves it to the draft worker.
         key: API key; "": none.
+        tls: Where TLS is spoken; None: it is not.
     """
 
     prompt: str
@@ -53,6 +56,7 @@ class GenerateOptions:
     seed: int | None = None
     method: str = ""
     key: str = field(default="", repr=False)
+    tls: Tls | None = None
 
 
 @dataclass(slots=True)
@@ -79,9 +83,12 @@ def run_generate(address: str, options: GenerateOptions) -> int:
 
     Returns:
         Exit status: 0, 1 where it failed, 130 where it was interrupted.
+
+    Raises:
+        BadSettings: A file of `options.tls` cannot be read.
     """
     console = Console(stderr=True)
-    with Client(address, api_key=options.key) as client:
+    with _client(address, options) as client:
         try:
             model = client.model(timeout_s=_MODEL_TIMEOUT_S)
             fields = request_fields(options, model.has_chat_template)
@@ -154,6 +161,13 @@ def report_table(answer: Answer, timing: Timing) -> Table:
     table.add_row("accepted", f"{report.accepted}")
     table.add_row("time", *_time_split(report))
     return table
+
+
+def _client(address: str, options: GenerateOptions) -> Client:
+    try:
+        return Client(address, api_key=options.key, tls=options.tls)
+    except OSError as error:
+        raise BadSettings(f"{error.filename}: {error.strerror}") from None
 
 
 def _time_split(report: Report) -> tuple[str, str]:

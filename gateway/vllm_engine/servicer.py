@@ -98,7 +98,7 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         self, request: vllm_engine_pb2.AbortRequest, context: Any
     ) -> vllm_engine_pb2.AbortResponse:
         """Ends requests of the same tenant by their names; unknown ones are passed over."""
-        caller = self._admit(context, Permission.GENERATE)
+        caller = self._admit(context, Permission.MODELS)
         for request_id in request.request_ids:
             for aborted in self._aborts.get((caller.tenant, request_id), ()):
                 aborted.set()

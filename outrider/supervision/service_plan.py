@@ -15,6 +15,7 @@ from outrider.supervision.child import ChildSpec
 DRAFT_GRPC_PORT = 50052
 DRAFT_METRICS_PORT = 9101
 VERIFY_METRICS_PORT = 9102
+PROBE_PORT = 8081
 PORT_STRIDE = 100  # between the preferred ports of workers of one kind
 GATEWAY_STOP_TIMEOUT_S = 30.0  # its running requests get 20
 WORKER_STOP_TIMEOUT_S = 10.0
@@ -39,6 +40,7 @@ class ServiceOptions:
         draft_model: Folder of a draft model with the target's tokenizer; None: none.
         draft_workers: How many draft workers, at least 1.
         verify_workers: How many verify workers, each with the whole target, at least 1.
+        probe_port: Of the gateway's plain /health, where its HTTP has TLS; 0: none.
     """
 
     model: Path
@@ -50,6 +52,7 @@ class ServiceOptions:
     draft_model: Path | None = None
     draft_workers: int = 1
     verify_workers: int = 1
+    probe_port: int = 0
 
 
 class _Ports:
@@ -94,7 +97,8 @@ def plan_services(
     Raises:
         BadSettings: A port in the environment is not a number.
     """
-    ports = _Ports(environ, free_port, {options.grpc_port, options.http_port})
+    taken = {options.grpc_port, options.http_port, options.probe_port}
+    ports = _Ports(environ, free_port, taken)
     host = environ.get("OUTRIDER_DRAFT_GRPC_HOST", "").strip() or "127.0.0.1"
     drafts = [
         _draft_flags(options, host, verify_endpoints, ports, number)
@@ -112,11 +116,27 @@ def plan_services(
         "--grpc-port": str(options.grpc_port),
         "--http-port": str(options.http_port),
     }
+    if options.probe_port:
+        gateway["--probe-port"] = str(options.probe_port)
     return [
         _spec("gateway", "gateway", gateway, GATEWAY_STOP_TIMEOUT_S),
         *_workers("draft", "draft_service", drafts),
         *_workers("verify", "verify_service", verifies),
     ]
+
+
+def choose_probe_port(
+    options: ServiceOptions, environ: Mapping[str, str], free_port: FreePort
+) -> int:
+    """Where to ask whether a gateway with TLS serves, without a certificate; 0: no TLS.
+
+    Raises:
+        BadSettings: The port in the environment is not a number.
+    """
+    if not environ.get("OUTRIDER_GATEWAY_TLS_CERT", "").strip():
+        return 0
+    ports = _Ports(environ, free_port, {options.grpc_port, options.http_port})
+    return ports.take("OUTRIDER_GATEWAY_PROBE_PORT", PROBE_PORT, 0)
 
 
 def _draft_flags(

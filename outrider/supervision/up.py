@@ -35,6 +35,7 @@ from outrider.supervision.service_plan import (
     AUTO_HEAD,
     NO_HEAD,
     ServiceOptions,
+    choose_probe_port,
     plan_services,
 )
 from outrider.supervision.supervisor import Supervisor
@@ -54,12 +55,23 @@ class Addresses:
         grpc_port: Of the gRPC listener.
         http_host: Of the HTTP listener.
         http_port: Of the HTTP listener.
+        probe_host: Of the probe listener.
+        probe_port: Of the probe listener, which is there where the others have TLS; 0: none.
     """
 
     grpc_host: str
     grpc_port: int
     http_host: str
     http_port: int
+    probe_host: str = "127.0.0.1"
+    probe_port: int = 0
+
+    @property
+    def health(self) -> tuple[str, int]:
+        """Host and port of a /health without TLS."""
+        if self.probe_port:
+            return self.probe_host, self.probe_port
+        return self.http_host, self.http_port
 
 
 def run_up(
@@ -87,11 +99,14 @@ def run_up(
         BadSettings: A port is taken, or there is no such model or head.
         PullError: The embedded model cannot be had.
     """
+    options = replace(options, probe_port=choose_probe_port(options, environ, free_port))
     addresses = Addresses(
         environ.get("OUTRIDER_GATEWAY_GRPC_HOST", "").strip() or "127.0.0.1",
         options.grpc_port,
         environ.get("OUTRIDER_GATEWAY_HTTP_HOST", "").strip() or "127.0.0.1",
         options.http_port,
+        environ.get("OUTRIDER_GATEWAY_PROBE_HOST", "").strip() or "127.0.0.1",
+        options.probe_port,
     )
     _check_public_port("--grpc-port", addresses.grpc_host, addresses.grpc_port)
     _check_public_port("--http-port", addresses.http_host, addresses.http_port)
@@ -188,8 +203,7 @@ async def _announce(addresses: Addresses, model_name: str, terminal: UpTerminal)
     start = time.monotonic()
     terminal.loading(f"Loading {model_name}")
     await wait_until_serving(
-        addresses.http_host,
-        addresses.http_port,
+        *addresses.health,
         lambda reason: terminal.loading(f"Loading {model_name}: {reason}"),
     )
     terminal.ready(ready_text(addresses, model_name, time.monotonic() - start, command_name()))
@@ -198,12 +212,15 @@ async def _announce(addresses: Addresses, model_name: str, terminal: UpTerminal)
 def ready_text(addresses: Addresses, model_name: str, seconds: float, command: str) -> str:
     """The line that says where the service is, and two commands to try."""
     grpc_address = f"{addresses.grpc_host}:{addresses.grpc_port}"
-    url = f"http://{addresses.http_host}:{addresses.http_port}"
+    has_tls = bool(addresses.probe_port)
+    url = f"{'https' if has_tls else 'http'}://{addresses.http_host}:{addresses.http_port}"
     elsewhere = "" if grpc_address == DEFAULT_ADDRESS else f"--address {grpc_address} "
+    elsewhere += "--tls-ca ROOTS.pem " if has_tls else ""
+    trust = "--cacert ROOTS.pem " if has_tls else ""
     return (
         f"Ready in {seconds:.1f} s: {model_name} at gRPC {grpc_address} and {url} (Ctrl-C stops)\n"
         f'  {command} generate {elsewhere}"Why is the sky blue?"\n'
-        f"  curl -X POST {url}/generate -H 'Content-Type: application/json'"
+        f"  curl {trust}-X POST {url}/generate -H 'Content-Type: application/json'"
         """ -d '{"prompt": "Hello, "}'"""
     )
 

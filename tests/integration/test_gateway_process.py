@@ -1,9 +1,11 @@
 """The gateway as a process of its own: how it starts, what it loads, and how it ends."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -13,9 +15,13 @@ from pathlib import Path
 import grpc
 import httpx
 import pytest
+import trustme
 from google.rpc import error_details_pb2
 
+from outrider.api_keys import make_key
+from outrider.key_file import key_line
 from outrider.v1 import generation_pb2_grpc
+from tests.fakes.certificates import write_pair
 from tests.integration.gateway_stage import (
     HOST,
     PATIENCE_S,
@@ -201,10 +207,51 @@ async def test_the_end_of_its_supervisor_ends_a_supervised_gateway(model: Path) 
         assert await gateway.end() == 0
 
 
+@pytest.mark.asyncio
+async def test_keys_are_loaded_again_and_usage_is_kept(model: Path) -> None:
+    ca, keys, usage = trustme.CA(), model / "keys", model / "usage.json"
+    old, new = make_key(), make_key()
+    keys.write_text(key_line("alice", old))
+    cert, key = write_pair(ca, model)
+    context = ssl.create_default_context()
+    ca.configure_trust(context)
+    (probe_port,) = free_ports(1)
+    flags = [
+        *("--api-keys", str(keys), "--usage-file", str(usage), "--probe-port", str(probe_port)),
+        *("--tls-cert", str(cert), "--tls-key", str(key)),
+    ]
+    async with (
+        running(script("abc"), model, flags) as gateway,
+        httpx.AsyncClient(verify=context) as http,
+    ):
+        probe = f"http://{HOST}:{probe_port}"
+        async with asyncio.timeout(PATIENCE_S):
+            while (await http.get(f"{probe}/health")).status_code != 200:
+                pass
+        assert "outrider_running_requests" in (await http.get(f"{probe}/metrics")).text
+        url = f"https://{HOST}:{gateway.http_port}/generate"
+
+        async def ask(key: str) -> int:
+            headers = {"authorization": f"Bearer {key}"}
+            return (await http.post(url, json={"prompt": "x"}, headers=headers)).status_code
+
+        assert (await ask(old), await ask(new)) == (200, 401)
+        keys.write_text(key_line("alice", new))
+        gateway.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(PATIENCE_S):
+            while await ask(new) != 200:
+                pass
+        assert await ask(old) == 401
+        gateway.process.terminate()
+        assert await gateway.end() == 0
+    assert json.loads(usage.read_text())["alice"]["total_tokens"] == 2 * (1 + 4)
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
         (["--model", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["--tls-cert", "/nowhere", "--tls-key", "/nowhere"], "--tls-cert /nowhere: No such file"),
         (["--grpc-host", "0.0.0.0"], "--grpc-host"),
         (["--http-port", "70000"], "--http-port"),
         (["--http-prot", "8080"], "--http-port"),

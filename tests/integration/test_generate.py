@@ -4,15 +4,21 @@ import threading
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
+from pathlib import Path
 
 import grpc
 import pytest
+import trustme
 from grpc_status import rpc_status
 
+from gateway.tls import Tls
+from outrider.client import Tls as ClientTls
 from outrider.generate import EXIT_FAILED, EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.grpc_status import to_rich_status
 from outrider.protocol.errors import InvalidField
+from outrider.settings import BadSettings
 from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
+from tests.fakes.certificates import write_pair, write_tls_files
 
 
 class Service(generation_pb2_grpc.GenerationServiceServicer):
@@ -56,10 +62,13 @@ class Service(generation_pb2_grpc.GenerationServiceServicer):
 
 
 @contextmanager
-def _serve(service: Service) -> Iterator[str]:
+def _serve(service: Service, tls: Tls | None = None) -> Iterator[str]:
     server = grpc.server(futures.ThreadPoolExecutor(2))
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(service, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    if tls is None:
+        port = server.add_insecure_port("127.0.0.1:0")
+    else:
+        port = server.add_secure_port("127.0.0.1:0", tls.grpc_credentials())
     server.start()
     yield f"127.0.0.1:{port}"
     server.stop(None).wait()
@@ -83,6 +92,23 @@ def test_a_key_goes_with_every_call() -> None:
         run_generate(address, GenerateOptions("hi", key="or-1"))
         run_generate(address, GenerateOptions("hi"))
     assert service.keys == ["Bearer or-1"] * 2 + [""] * 2
+
+
+def test_it_speaks_tls_and_shows_its_own_certificate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ca = trustme.CA()
+    tls = Tls(write_tls_files(ca, tmp_path, clients=ca))
+    (tmp_path / "client").mkdir()
+    roots = tmp_path / "clients.pem"
+    cert, key = write_pair(ca, tmp_path / "client")
+    with _serve(Service(), tls) as address:
+        options = GenerateOptions("hi", tls=ClientTls(roots, cert, key))
+        assert run_generate(address, options) == 0
+        assert run_generate(address, GenerateOptions("hi", tls=ClientTls(roots))) == EXIT_FAILED
+        with pytest.raises(BadSettings, match=r"nowhere\.pem: No such file"):
+            run_generate(address, GenerateOptions("hi", tls=ClientTls(Path("nowhere.pem"))))
+    assert capsys.readouterr().out == "Hello\n"
 
 
 def test_a_refusal_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from outrider import cli
 from outrider.api_keys import KEY_PREFIX, Allowance, digest_of
+from outrider.client import Tls
 from outrider.generate import GenerateOptions
 from outrider.key_file import read_api_keys
 
@@ -35,6 +36,11 @@ def test_generate_passes_all_flags_on(monkeypatch: pytest.MonkeyPatch) -> None:
     status = _main(*words.split(), "--address", "a:1", monkeypatch=monkeypatch)
     assert status == 7
     assert asked == [("a:1", GenerateOptions("hi", False, 3, 0.5, 9, "none"))]
+    words = "generate hi --tls-ca ca --tls-cert cert --tls-key key"
+    assert _main(*words.split(), monkeypatch=monkeypatch) == 7
+    assert asked[1][1].tls == Tls(Path("ca"), Path("cert"), Path("key"))
+    for words in ("--tls-ca ca --tls-cert cert", "--tls-cert cert --tls-key key"):
+        assert _main("generate", "hi", *words.split(), monkeypatch=monkeypatch) == 78
 
 
 def test_a_bad_setting_is_one_line_and_status_78(

@@ -4,7 +4,11 @@ from pathlib import Path
 import pytest
 
 from outrider.settings import BadSettings
-from outrider.supervision.service_plan import ServiceOptions, plan_services
+from outrider.supervision.service_plan import (
+    ServiceOptions,
+    choose_probe_port,
+    plan_services,
+)
 
 OPTIONS = ServiceOptions(Path("/models/m"))
 ENDPOINT = "ipc:///run/x/verify.sock"
@@ -121,3 +125,16 @@ def test_several_workers_have_ports_of_their_own_and_all_are_known() -> None:
 def test_a_port_that_is_no_number_is_named() -> None:
     with pytest.raises(BadSettings, match="OUTRIDER_DRAFT_GRPC_PORT: must be a port number"):
         _flags(environ={"OUTRIDER_DRAFT_GRPC_PORT": "http"})
+
+
+def test_a_gateway_with_tls_has_a_plain_port_for_probes() -> None:
+    tls = {"OUTRIDER_GATEWAY_TLS_CERT": "c.pem"}
+    options = ServiceOptions(Path("m"), http_port=8081)
+    assert choose_probe_port(options, {}, lambda port, taken: port) == 0
+    assert choose_probe_port(options, tls, lambda port, taken: port + (port in taken)) == 8082
+    kept = {**tls, "OUTRIDER_GATEWAY_PROBE_PORT": "9000"}
+    assert choose_probe_port(options, kept, lambda port, taken: port) == 9000
+    (gateway, *_) = plan_services(
+        ServiceOptions(Path("m"), probe_port=9000), ["ipc:///x"], {}, lambda port, taken: port
+    )
+    assert "--probe-port 9000" in " ".join(gateway.command)

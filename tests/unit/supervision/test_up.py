@@ -30,6 +30,16 @@ def test_another_port_is_part_of_the_command() -> None:
     assert '  .venv/bin/outrider generate --address 127.0.0.1:7000 "Why' in text
 
 
+def test_with_tls_the_commands_say_whom_to_trust_and_health_is_asked_in_plain() -> None:
+    addresses = Addresses("127.0.0.1", 50051, "0.0.0.0", 8443, "127.0.0.1", 8081)
+    assert addresses.health == ("127.0.0.1", 8081)
+    text = ready_text(addresses, "Tiny", 1, "outrider")
+    assert "https://0.0.0.0:8443 " in text
+    assert 'outrider generate --tls-ca ROOTS.pem "Why' in text
+    assert "curl --cacert ROOTS.pem -X POST https://0.0.0.0:8443/generate" in text
+    assert Addresses("127.0.0.1", 1, "127.0.0.1", 2).health == ("127.0.0.1", 2)
+
+
 @pytest.mark.parametrize(
     ("grpc_port", "http_port", "reason"),
     [
