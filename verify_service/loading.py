@@ -23,6 +23,7 @@ from verify_service.executor import TorchModel
 from verify_service.kv_blocks import KvBlocks
 from verify_service.parallel_model import LeadingModel
 from verify_service.pool_allocation import allocate_pool
+from verify_service.pool_size import MIB
 from verify_service.ranks import Ranks
 from verify_service.settings import VerifySettings
 from verify_service.thread_choice import ThreadChoice
@@ -65,7 +66,8 @@ def load_model(settings: VerifySettings, ranks: Ranks) -> tuple[TargetModel, KvB
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         logger.debug("loading failed", exc_info=error)
         raise BadSettings(f"--model {source} cannot be loaded: {error}") from error
-    logger.info("loaded %s in %.1f s", source, time.monotonic() - started)
+    seconds, mib = time.monotonic() - started, model.weight_bytes // MIB
+    logger.info("loaded %s in %.1f s, %d MiB of weights here", source, seconds, mib)
     return model, allocate_pool(model, settings, ranks)
 
 

@@ -20,7 +20,7 @@ from outrider.modeling.quantization import Quantization
 from outrider.modeling.ragged_attention import LayerProbe
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
 from outrider.modeling.target_loading import load_network
-from outrider.modeling.weights_fingerprint import weights_fingerprint
+from outrider.modeling.weights import held_bytes, weights_fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class TargetModel:
     Attributes:
         facts: What the checkpoint says of itself.
         fingerprint: Of all weights, as `weights_fingerprint`.
+        weight_bytes: What the weights take in this process, as they were loaded.
         device: Where token ids go, and where logits and features come back.
         layers: What each attention layer stores per row, and where.
     """
@@ -75,6 +76,7 @@ class TargetModel:
         self._pool: KvPool | None = None
         self.facts = _facts(model)
         self.fingerprint = weights_fingerprint(model.state_dict())
+        self.weight_bytes = held_bytes(model.parameters())
         pack_linears(model)
         self.layers = self._probe()
 

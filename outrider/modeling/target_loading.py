@@ -91,6 +91,9 @@ def _check_parts(config: PreTrainedConfig, quantization: Quantization, rank_coun
     if quantization is not Quantization.NONE:
         raise ValueError(f"{quantization} is for whole layers; it does not go with several ranks")
     text = config.get_text_config()
+    plan: dict[str, str] = text.base_model_tp_plan or {}
+    if not any(name.endswith(".k_proj") and plan[name] == "colwise" for name in plan):
+        return  # attention stays whole on every rank
     heads = int(text.num_attention_heads)
     for count, name in (
         (heads, "attention heads"),
