@@ -70,7 +70,7 @@ def _serve(settings: VerifySettings, ranks: Ranks, environ: Mapping[str, str]) -
     token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
     worker = VerifyWorker(
         VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
-        TorchExecutor(loaded.model),
+        TorchExecutor(loaded.model, blocks.block_count * blocks.block_size),
         channel,
         metrics,
         on_decided=RoundSpans().record,

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from torch import Tensor
 
-from outrider.modeling.ragged_batch import SegmentRows, build_ragged_batch
+from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
 from tests.unit.modeling.tiny_models import target_model
 from verify_service.parallel_model import LeadingModel, dismiss, follow
 from verify_service.ranks import Ranks, join_ranks
@@ -56,10 +57,16 @@ def test_nothing_is_said_of_nothing():
 class Broken:
     """Fails in every pass."""
 
-    def forward(self, batch):
+    def forward(self, batch: RaggedBatch) -> Tensor:
         raise MemoryError("no room")
 
-    forward_with_features = move_rows = forward
+    def forward_with_features(
+        self, batch: RaggedBatch, feature_layers: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor]:
+        raise MemoryError("no room")
+
+    def move_rows(self, sources: list[int], destinations: list[int]) -> None:
+        raise MemoryError("no room")
 
 
 def test_a_failed_pass_loses_the_target_on_either_side():

@@ -18,7 +18,7 @@ def shares(draw: st.DrawFn) -> SegmentRows:
     token_ids = draw(st.lists(st.integers(0, 2**31), min_size=num_rows, max_size=num_rows))
     parents = [draw(st.integers(-1, row - 1)) for row in range(num_rows)]
     scattered = draw(st.lists(SLOT, min_size=count, max_size=count, unique=True))
-    slots = draw(st.sampled_from([range(first, first + count), scattered]))
+    slots = range(first, first + count) if draw(st.booleans()) else scattered
     return SegmentRows(token_ids, parents, cached_rows, slots, draw(st.integers(0, num_rows)))
 
 
