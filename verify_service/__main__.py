@@ -46,7 +46,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
                 stack.enter_context(rank_processes(settings.tensor_parallel, argv, environ))
             ranks = stack.enter_context(join_ranks(os.environ))
             _check_count(settings, ranks)
-            _serve(settings, ranks, environ) if ranks.is_first else _follow(settings, ranks)
+            if ranks.is_first:
+                _serve(settings, ranks, environ)
+            else:
+                _follow(settings, ranks)
     except (BadSettings, UnsafeEndpoint) as error:
         program = settings.program + (f" (rank {rank})" if rank else "")
         exit_for_bad_settings(program, str(error))

@@ -19,6 +19,7 @@ from tests.e2e.streams import Client, ids_of, ids_request
 from tests.e2e.test_faults import RESTART_TIMEOUT_S, answer
 from tests.e2e.tiny_model import SENTENCES, TinyModel
 
+ON_CPUS = {"CUDA_VISIBLE_DEVICES": ""}  # a machine may have fewer GPUs than there are ranks here
 LENGTH = 40
 METHODS = ("none", "ngram")
 START_TIMEOUT_S = 90.0
@@ -28,7 +29,7 @@ END_TIMEOUT_S = 40.0  # torchrun gives its processes 30 s before it kills them
 @pytest.fixture(scope="module")
 def in_parts(tiny_options: ServiceOptions) -> Iterator[Service]:
     """The three services, with two ranks behind the verify worker."""
-    environment = {**tiny_options.environment, "OUTRIDER_VERIFY_TENSOR_PARALLEL": "2"}
+    environment = {**tiny_options.environment, **ON_CPUS, "OUTRIDER_VERIFY_TENSOR_PARALLEL": "2"}
     with Service(replace(tiny_options, environment=environment)) as service:
         yield service
 
@@ -104,7 +105,7 @@ def torchrun(tiny_model: TinyModel, tmp_path: Path) -> Iterator["subprocess.Pope
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=os.environ | TINY_ENVIRONMENT | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | TINY_ENVIRONMENT | ON_CPUS | {"OMP_NUM_THREADS": "1"},
         )
         stack.callback(process.wait)
         stack.callback(process.kill)

@@ -26,6 +26,7 @@ def run_ranks(folders: Sequence[Path], meeting: Path, count: int = 2) -> list[tu
                 "WORLD_SIZE": str(count),
                 MEETING_VARIABLE: str(meeting),
                 "OMP_NUM_THREADS": "1",
+                "CUDA_VISIBLE_DEVICES": "",
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

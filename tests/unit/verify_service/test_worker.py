@@ -88,6 +88,7 @@ def start(name: bytes, root: int) -> tuple[m.OpenSession, m.ProposeTree]:
     )
 
 
+@pytest.mark.timeout(20)
 def test_a_lost_target_ends_the_worker_and_its_channel():
     """No step of any session can be run again, so nothing is tried apart."""
     stage = Stage()
