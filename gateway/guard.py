@@ -15,8 +15,7 @@ from outrider.api_keys import NOBODY, Access, ApiKey, Permission
 from outrider.protocol.errors import OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
 
-MAX_ADDRESSES = 65_536
-MAX_KEYS = 65_536
+MAX_NAMES = 16_384  # of keys, and of addresses; about 10 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,8 @@ class Guard:
         self._quotas = quotas or Quotas()
         self._monotonic = monotonic
         self._unix_time = unix_time
-        self._keys = RateLimits("key", MAX_KEYS)
-        self._addresses = RateLimits("address", MAX_ADDRESSES)
+        self._keys = RateLimits("key", MAX_NAMES)
+        self._addresses = RateLimits("address", MAX_NAMES)
 
     def admit(self, approach: Approach, permission: Permission) -> Caller:
         """Lets somebody in, or says why not.

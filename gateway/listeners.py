@@ -198,7 +198,8 @@ def _prepare(listening: socket.socket, read_timeout_s: float) -> None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     if sys.platform == "linux":
         # A connection that is closed waits until its last bytes are read: for ever, without this.
-        timeout_ms = round(read_timeout_s * 1000)
+        # Twice the time, so that the stream ends first and its record says why.
+        timeout_ms = round(2 * read_timeout_s * 1000)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 

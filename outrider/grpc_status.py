@@ -113,9 +113,10 @@ def error_from_status(error: FailedCall) -> OutriderError:
     found = _ERRORS.get(error.code(), InternalFailure)(message)
     retry, info = error_details_pb2.RetryInfo(), error_details_pb2.ErrorInfo()
     if _unpack(error, info) and info.domain == ERROR_DOMAIN:
-        found.reason, found.retry_after_s = info.reason, None
-    if _unpack(error, retry):
-        found.retry_after_s = retry.retry_delay.ToTimedelta().total_seconds()
+        found.reason = info.reason
+    if is_from_server(error):
+        has_hint = _unpack(error, retry)
+        found.retry_after_s = retry.retry_delay.ToTimedelta().total_seconds() if has_hint else None
     return found
 
 

@@ -106,3 +106,16 @@ async def test_every_case_gets_its_verdict_and_the_stream_beside_it_stays_exact(
         while heard != HEALTHY:
             heard += await next_text(healthy)
             assert HEALTHY.startswith(heard)
+
+
+@pytest.mark.asyncio
+async def test_one_name_for_two_requests_is_no_mistake() -> None:
+    """Case 34: the name is the client's own and only echoed."""
+    async with stage(ScriptedDrafting(answer=ids_of("ok"), hold_after=1)) as on:
+        calls = [on.stub.Generate(prompt(request_id="same")) for _ in range(2)]
+        await on.drafting.wait_for_open(2)
+        on.drafting.release.set()
+        for call in calls:
+            messages = [message async for message in call]
+            assert "".join(message.text for message in messages) == "ok"
+            assert {message.request_id for message in messages} == {"same"}

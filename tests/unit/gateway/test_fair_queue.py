@@ -50,13 +50,14 @@ def test_among_equals_turns_go_round() -> None:
 
 def test_coming_one_by_one_is_no_way_to_the_front() -> None:
     queue = filled(*"bbb")
-    turns = ""
-    for ticket in range(10, 13):
-        queue.push(ticket, "a", 10)
+    turns = "a"
+    for ticket in range(10, 15):
+        if turns[-1] == "a":
+            queue.push(ticket, "a", 10)
         turn = queue.pop({})
         assert turn is not None
         turns += turn.tenant
-    assert turns == "bab"
+    assert turns == "ababab"
 
 
 def test_the_heaviest_gives_way_with_its_newest() -> None:
