@@ -86,6 +86,8 @@ async def serve(
         max_bytes = settings.max_request_bytes
         grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
+        if settings.vllm_engine:
+            _add_vllm_engine(grpc_listener, generation, guard, readiness, gate, settings)
         app = create_app(generation, readiness, metrics, max_bytes, guard, read_timeout_s)
         if settings.playground:
             add_playground(app)
@@ -114,6 +116,31 @@ async def serve(
             watch.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
     _logger.info("stopped")
+
+
+def _add_vllm_engine(
+    listener: GrpcListener,
+    generation: Generation,
+    guard: Guard,
+    readiness: Readiness,
+    gate: Gate,
+    settings: GatewaySettings,
+) -> None:
+    try:
+        from gateway.vllm_engine.servicer import VllmEngineServicer  # noqa: PLC0415  an extra
+        from gateway.vllm_engine.serving import add_vllm_engine  # noqa: PLC0415
+    except ImportError:
+        text = "--vllm-engine needs smg-grpc-proto: pip install 'outrider[vllm-engine]'"
+        raise BadSettings(text) from None
+    servicer = VllmEngineServicer(
+        generation,
+        guard,
+        lambda: readiness.reason,
+        lambda: gate.counts,
+        settings.model,
+        settings.read_timeout_s,
+    )
+    add_vllm_engine(listener, servicer)
 
 
 def _admission(settings: GatewaySettings) -> Admission:

@@ -38,6 +38,11 @@ class Gate:
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Requests that run, and those that wait."""
+        return self._admission.running_count, self._admission.queued_count
+
     def close(self) -> None:
         """From now on for ever nobody new is let in; who runs or waits stays."""
         self._is_closed = True

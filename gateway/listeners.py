@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import grpc
 import uvicorn
@@ -62,9 +62,18 @@ class GrpcListener:
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(servicer, self._server)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        if reflection_enabled:
-            names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-            reflection.enable_server_reflection(names, self._server)
+        self._reflection_enabled = reflection_enabled
+        self._services = [SERVICE]
+
+    def add_service(self, name: str, register: Callable[[grpc.aio.Server], None]) -> None:
+        """Serves another service too; before `start`.
+
+        Args:
+            name: In full.
+            register: Adds it to the server.
+        """
+        register(self._server)
+        self._services.append(name)
 
     async def start(self, host: str, port: int) -> int:
         """Begins to listen, not yet serving in the words of the health service.
@@ -76,6 +85,9 @@ class GrpcListener:
             PortTaken: The address cannot be bound.
         """
         await self.show_readiness("starting")
+        if self._reflection_enabled:
+            names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, self._server)
         try:
             address = _address(host, port)
             if self._tls is None:
@@ -97,7 +109,7 @@ class GrpcListener:
         """
         statuses = health_pb2.HealthCheckResponse
         status = statuses.NOT_SERVING if reason else statuses.SERVING
-        for service in ("", SERVICE):
+        for service in ("", *self._services):
             await self._health.set(service, status)
 
     async def stop(self, grace_s: float) -> None:

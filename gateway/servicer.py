@@ -3,18 +3,14 @@
 Errors pass through as they are: `interceptors.py` turns them into statuses.
 """
 
-import asyncio
 from contextlib import aclosing
 from typing import Any
 
-import grpc
-
 from gateway.approaches import grpc_approach, grpc_metadata
-from gateway.choices import Messages
 from gateway.generation import Generation
 from gateway.guard import Guard
+from gateway.timely_write import write_in_time
 from outrider.api_keys import Permission
-from outrider.protocol.errors import SlowReader
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 
@@ -42,7 +38,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         # Written here rather than yielded, so that a cancelled call closes the generator at once.
         async with aclosing(messages):
             async for message in messages:
-                if not await self._is_written(context, message, messages):
+                if not await write_in_time(context, message, messages, self._read_timeout_s):
                     return
 
     async def GetModel(
@@ -51,21 +47,3 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         """Describes what is served."""
         self._guard.admit(grpc_approach(context), Permission.MODELS)
         return await self._generation.describe()
-
-    async def _is_written(
-        self, context: Any, message: generation_pb2.GenerateResponse, messages: Messages
-    ) -> bool:
-        """Sends a message; False where the client has gone.
-
-        Raises:
-            SlowReader: The client does not read, and must not hold its session for ever.
-        """
-        try:
-            async with asyncio.timeout(self._read_timeout_s):
-                await context.write(message)
-        except TimeoutError:
-            # Thrown into the stream, so that its record says how it ended; it comes out again.
-            await messages.athrow(SlowReader.after(self._read_timeout_s))
-        except grpc.aio.InternalError:
-            return False
-        return True

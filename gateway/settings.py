@@ -46,6 +46,11 @@ class GatewaySettings(LoadSettings, GuardSettings):
         0, ge=0, le=MAX_PORT, description="port of /health and /metrics without TLS; 0: none"
     )
     reflection: bool = Field(True, description="answer gRPC server reflection")
+    vllm_engine: bool = Field(
+        False,
+        description="answer vllm.grpc.engine.VllmEngine on the gRPC port too, for the routers smg "
+        "and llm-d; needs outrider[vllm-engine]",
+    )
     playground: bool = Field(True, description="serve the page at / of the HTTP listener")
     log_level: str = Field("info", description="debug, info, warning or error")
 

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import zmq
 
@@ -16,9 +17,13 @@ from outrider.telemetry.metrics import VerifyMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
 from verify_service.engine import VerifyEngine
 from verify_service.executor import TorchExecutor
-from verify_service.loading import load_target
+from verify_service.loading import describe_target, load_model
+from verify_service.parallel_model import dismiss, follow
+from verify_service.rank_processes import rank_processes
+from verify_service.ranks import Ranks, join_ranks, rank_of
 from verify_service.settings import VerifySettings
 from verify_service.spans import RoundSpans
+from verify_service.step import EXIT_TARGET_LOST, TargetLost
 from verify_service.worker import VerifyWorker
 
 logger = logging.getLogger("verify_service")
@@ -28,32 +33,47 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Starts the worker and runs it until it is told to stop.
 
     Raises:
-        SystemExit: A setting is bad (78).
+        SystemExit: A setting is bad (78), or a part of the target is gone (70).
     """
     settings = load_settings_or_exit(VerifySettings, argv, environ)
-    setup_logging("verify", settings.log_level)
-    setup_tracing("outrider-verify", environ)
+    rank = rank_of(environ)
+    setup_logging(f"verify.{rank}" if rank else "verify", settings.log_level)
+    if not rank:
+        setup_tracing("outrider-verify", environ)
     try:
-        _serve(settings, environ)
+        with ExitStack() as stack:
+            if "WORLD_SIZE" not in environ and settings.tensor_parallel > 1:
+                stack.enter_context(rank_processes(settings.tensor_parallel, argv, environ))
+            ranks = stack.enter_context(join_ranks(os.environ))
+            _check_count(settings, ranks)
+            if ranks.is_first:
+                _serve(settings, ranks, environ)
+            else:
+                _follow(settings, ranks)
     except (BadSettings, UnsafeEndpoint) as error:
-        exit_for_bad_settings(settings.program, str(error))
+        program = settings.program + (f" (rank {rank})" if rank else "")
+        exit_for_bad_settings(program, str(error))
+    except TargetLost as error:
+        logger.error("%s; the target cannot go on", error)
+        raise SystemExit(EXIT_TARGET_LOST) from error
     finally:
         shutdown_tracing()
     logger.info("stopped")
 
 
-def _serve(settings: VerifySettings, environ: Mapping[str, str]) -> None:
+def _serve(settings: VerifySettings, ranks: Ranks, environ: Mapping[str, str]) -> None:
     keys = settings.curve_keys()
     metrics = VerifyMetrics()
     settings.serve_metrics(metrics.registry)
-    loaded = load_target(settings)
+    model, blocks = load_model(settings, ranks)
+    loaded = describe_target(model, blocks, settings, ranks)
     metrics.kv_blocks_total.set(loaded.blocks.block_count)
     channel = _bind(settings.endpoint, keys)
     cost_table = loaded.identity.cost_table
     token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
     worker = VerifyWorker(
         VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
-        TorchExecutor(loaded.model),
+        TorchExecutor(loaded.model, blocks.block_count * blocks.block_size),
         channel,
         metrics,
         on_decided=RoundSpans().record,
@@ -63,6 +83,29 @@ def _serve(settings: VerifySettings, environ: Mapping[str, str]) -> None:
     watch_parent(lambda: worker.stop(0.0), environ)
     logger.info("ready: %s on %s", loaded.identity.target.model, channel.endpoint)
     worker.run()
+    dismiss(ranks)
+
+
+def _follow(settings: VerifySettings, ranks: Ranks) -> None:
+    # The first rank is told to stop too, and says when there is nothing left to run.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    watch_parent(_end_at_once, os.environ)
+    model, _ = load_model(settings, ranks)
+    follow(model, ranks)
+
+
+def _end_at_once() -> None:
+    """For a rank whose first one has died, whatever it is waiting for."""
+    logger.error("the process that started this rank is gone")
+    os._exit(EXIT_TARGET_LOST)
+
+
+def _check_count(settings: VerifySettings, ranks: Ranks) -> None:
+    if settings.tensor_parallel not in (0, ranks.count):
+        raise BadSettings(
+            f"--tensor-parallel {settings.tensor_parallel}: torchrun has started {ranks.count}"
+        )
 
 
 def _bind(endpoint: str, keys: CurveKeys | None) -> ZmqVerifyChannel:

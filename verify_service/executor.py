@@ -47,11 +47,16 @@ class TorchModel(Protocol):
 
 
 class TorchExecutor:
-    """The `Target` of the engine, over a torch model whose pool is allocated."""
+    """The `Target` of the engine, over a torch model whose pool is allocated.
 
-    def __init__(self, model: TorchModel) -> None:
+    Args:
+        model: The model.
+        slot_count: Rows of its pool.
+    """
+
+    def __init__(self, model: TorchModel, slot_count: int) -> None:
         self._model = model
-        self._features = FeaturePool()
+        self._features = FeaturePool(slot_count)
 
     def run(self, segments: Sequence[Segment]) -> "TorchAnswers":
         """As `Target.run`."""

@@ -13,9 +13,14 @@ GROWTH = 2
 
 
 class FeaturePool:
-    """Grows with the highest slot that was written."""
+    """Grows with the highest slot that was written.
 
-    def __init__(self) -> None:
+    Args:
+        slot_count: Slots of the KV pool, beyond which it never grows.
+    """
+
+    def __init__(self, slot_count: int) -> None:
+        self._slot_count = slot_count
         self._rows: dict[int, Tensor] = {}
 
     def write(self, layers: Sequence[int], slots: Tensor, features: Tensor) -> None:
@@ -49,9 +54,9 @@ class FeaturePool:
                 places = torch.tensor(pairs, dtype=torch.int64, device=rows.device).T
                 rows[places[1]] = rows[places[0]]
 
-    @staticmethod
-    def _grown(rows: Tensor | None, needed: int, like: Tensor) -> Tensor:
-        size = max(needed, 0 if rows is None else GROWTH * len(rows))
+    def _grown(self, rows: Tensor | None, needed: int, like: Tensor) -> Tensor:
+        doubled = 0 if rows is None else GROWTH * len(rows)
+        size = max(needed, min(doubled, self._slot_count))
         grown = like.new_zeros(size, like.shape[1])
         if rows is not None:
             grown[: len(rows)] = rows

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from transformers.utils.logging import disable_progress_bar
 from outrider.embedded_model import EMBEDDED, MODEL_NAME, resolve_model
 from outrider.grammars import Grammars
 from outrider.modeling.dtypes import choose_dtype
+from outrider.modeling.quantization import Quantization
 from outrider.modeling.target import TargetModel
 from outrider.protocol import messages as m
 from outrider.protocol.fingerprints import tokenizer_fingerprint
@@ -20,11 +22,15 @@ from verify_service.calibration import measure_cost_table
 from verify_service.executor import TorchModel
 from verify_service.grammar_threads import GrammarThreads
 from verify_service.kv_blocks import KvBlocks
+from verify_service.parallel_model import LeadingModel
+from verify_service.pool_allocation import allocate_pool
+from verify_service.pool_size import MIB
+from verify_service.ranks import Ranks
 from verify_service.settings import VerifySettings
 from verify_service.thread_choice import ThreadChoice
 from verify_service.timed_model import TimedModel
 
-MIB = 2**20
+CPU = "cpu"
 
 logger = logging.getLogger(__name__)
 
@@ -39,24 +45,42 @@ class LoadedTarget:
     grammars: GrammarThreads | None
 
 
-def load_target(settings: VerifySettings) -> LoadedTarget:
-    """Loads the weights, allocates the pool and measures the cost table.
+def load_model(settings: VerifySettings, ranks: Ranks) -> tuple[TargetModel, KvBlocks]:
+    """Loads the weights and allocates the pool, this rank's part of both; all ranks come here.
 
     Raises:
-        BadSettings: The model is not there or cannot be loaded, or the pool is too small.
+        BadSettings: The model is not there or cannot be loaded, or the pool does not fit.
     """
     source = resolve_model(settings.model)
-    device_map = _device_map(settings.device_map)
+    device_map = _device_map(settings.device_map, ranks)
     if settings.threads:
         torch.set_num_threads(settings.threads)
+    elif ranks.count > 1:
+        torch.set_num_threads(ranks.own_threads(os.cpu_count() or 1))
+    dtype = choose_dtype(settings.dtype, on_cpu=device_map == CPU)
     started = time.monotonic()
-    model = _load(source, choose_dtype(settings.dtype, on_cpu=device_map == "cpu"), device_map)
-    logger.info("loaded %s in %.1f s", source, time.monotonic() - started)
-    blocks = _allocate(model, settings)
-    runner = _runner(model, device_map)
+    disable_progress_bar()  # type: ignore[no-untyped-call] # the supervisor shows what is loading
+    try:
+        model = TargetModel.load(
+            source, dtype, device_map, Quantization(settings.quantization), ranks.count
+        )
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        logger.debug("loading failed", exc_info=error)
+        raise BadSettings(f"--model {source} cannot be loaded: {error}") from error
+    seconds, mib = time.monotonic() - started, model.weight_bytes // MIB
+    logger.info("loaded %s in %.1f s, %d MiB of weights here", source, seconds, mib)
+    return model, allocate_pool(model, settings, ranks)
+
+
+def describe_target(
+    model: TargetModel, blocks: KvBlocks, settings: VerifySettings, ranks: Ranks
+) -> LoadedTarget:
+    """Measures what passes cost, and says what the target is; for the first rank."""
+    runner = _runner(model, ranks)
+    devices = {layer.device for layer in model.layers}
     table = measure_cost_table(
         runner.forward, time.monotonic, blocks.block_count * settings.block_size,
-        settings.max_nodes, _synchronize,
+        settings.max_nodes, lambda: _synchronize(devices),
     )  # fmt: skip
     logger.info(
         "a forward pass takes %s ms",
@@ -65,37 +89,18 @@ def load_target(settings: VerifySettings) -> LoadedTarget:
             for rows, micros in zip(table.rows, table.micros, strict=True)
         ),
     )
+    source = resolve_model(settings.model)
     identity = _identity(settings, source, model, blocks, table)
     return LoadedTarget(runner, blocks, identity, _grammars(source, identity.target))
 
 
-def _load(source: Path | str, dtype: torch.dtype | str, device_map: str) -> TargetModel:
-    # The supervisor shows what is loading.
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        return TargetModel.load(source, dtype, device_map)
-    except (OSError, ValueError) as error:
-        raise BadSettings(f"--model {source} cannot be loaded: {error}") from error
-
-
-def _runner(model: TargetModel, device_map: str) -> TorchModel:
-    if device_map != "cpu":
+def _runner(model: TargetModel, ranks: Ranks) -> TorchModel:
+    if ranks.count > 1:
+        return LeadingModel(model, ranks)
+    if any(layer.device.type != CPU for layer in model.layers):
         return model
     choice = ThreadChoice((1, torch.get_num_threads()))
     return TimedModel(model, choice, time.monotonic)
-
-
-def _allocate(model: TargetModel, settings: VerifySettings) -> KvBlocks:
-    bytes_per_block = model.bytes_per_row * settings.block_size
-    block_count = settings.kv_cache_mib * MIB // bytes_per_block
-    if block_count * settings.block_size < settings.max_nodes + 2:
-        raise BadSettings(
-            f"--kv-cache-mib {settings.kv_cache_mib} holds {block_count} blocks of "
-            f"{settings.block_size} rows ({model.bytes_per_row} bytes a row); a tree of "
-            f"{settings.max_nodes} nodes does not fit"
-        )
-    model.allocate(block_count * settings.block_size)
-    return KvBlocks(block_count, settings.block_size, settings.prefix_cache)
 
 
 def _identity(
@@ -142,12 +147,18 @@ def _tokenizer_fingerprint(source: Path | str) -> str:
     return tokenizer_fingerprint(file.read_text(encoding="utf-8")) if file.is_file() else ""
 
 
-def _device_map(setting: str) -> str:
+def _device_map(setting: str, ranks: Ranks) -> str:
+    if ranks.count > 1 and setting != "auto":
+        raise BadSettings(
+            f"--device-map {setting}: each rank of {ranks.count} has a device of its own; leave it "
+            "at auto"
+        )
     if setting == "auto" and not torch.cuda.is_available():
-        return "cpu"
+        return CPU
     return setting
 
 
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+def _synchronize(devices: Iterable[torch.device]) -> None:
+    for device in devices:
+        if device.type != CPU:
+            torch.accelerator.synchronize(device)

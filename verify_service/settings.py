@@ -25,8 +25,31 @@ class VerifySettings(WorkerSettings):
         description="weights and cache; auto: the checkpoint's, float32 on a CPU without bf16",
     )
     device_map: str = Field("auto", description="cpu, cuda, cuda:N, or auto (spread over all GPUs)")
+    tensor_parallel: int = Field(
+        0,
+        description="processes on this machine that hold a part of each layer; 0: one, or as many "
+        "as torchrun has started",
+        ge=0,
+        le=1024,
+    )
+    quantization: Literal[
+        "none", "bitsandbytes-8bit", "bitsandbytes-4bit", "torchao-int8", "torchao-float8"
+    ] = Field(
+        "none",
+        description="how weights are kept: none (as the checkpoint has them, quantised or not), "
+        "bitsandbytes-8bit, bitsandbytes-4bit, torchao-int8 or torchao-float8",
+    )
     threads: int = Field(0, description="torch threads on a CPU; 0: one per core", ge=0, le=1024)
-    kv_cache_mib: int = Field(1024, description="memory of the KV pool, MiB", ge=1)
+    kv_cache_mib: int = Field(
+        1024, description="memory of the KV pool over all devices, MiB; unless a share is set", ge=1
+    )
+    kv_cache_share: float = Field(
+        0.0,
+        description="share of each device's memory beside the weights that the KV pool and its "
+        "features may fill; wins over kv_cache_mib; 0: not set",
+        ge=0.0,
+        le=0.95,
+    )
     block_size: int = Field(16, description="rows of a KV block", ge=1, le=1024)
     prefix_cache: bool = Field(
         True, description="keep rows of ended sessions for others that begin with the same tokens"

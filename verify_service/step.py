@@ -11,6 +11,8 @@ from outrider.protocol.decoding import Sampling, TopLogProbs
 from outrider.protocol.features import TensorType
 from outrider.protocol.logit_rules import LogitRules, TokenHistory
 
+EXIT_TARGET_LOST = 70  # EX_SOFTWARE of sysexits.h
+
 
 class NonFiniteLogits(Exception):
     """The target gave NaN or infinity for one row; only that session may suffer."""
@@ -18,6 +20,10 @@ class NonFiniteLogits(Exception):
 
 class NoTokenAllowed(Exception):
     """What a request asks for leaves no token at some place; the message says where."""
+
+
+class TargetLost(Exception):
+    """A part of the target is gone or in another step: no step can be run again, of no session."""
 
 
 class Follower(Protocol):
@@ -159,7 +165,11 @@ class Target(Protocol):
     """Runs steps and keeps the rows: the torch executor, or a table in tests."""
 
     def run(self, segments: Sequence[Segment]) -> StepAnswers:
-        """One forward pass."""
+        """One forward pass.
+
+        Raises:
+            TargetLost: The worker has to end.
+        """
 
     def move_rows(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
         """Copies rows of all layers between slots, as if all were read before any is written."""

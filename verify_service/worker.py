@@ -15,7 +15,7 @@ from outrider.telemetry.metrics import VerifyMetrics
 from verify_service.counters import Counters
 from verify_service.engine import Decided, Outgoing, VerifyEngine
 from verify_service.sessions import VerifySession
-from verify_service.step import StepAnswers, Target
+from verify_service.step import StepAnswers, Target, TargetLost
 from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
@@ -70,7 +70,11 @@ class VerifyWorker:
         self._stop.set()
 
     def run(self) -> None:
-        """Turns until stopped."""
+        """Turns until stopped.
+
+        Raises:
+            TargetLost: A part of the target is gone.
+        """
         is_draining = False
         try:
             while not self._is_over():
@@ -122,6 +126,8 @@ class VerifyWorker:
         started = self._clock()
         try:
             answers = self._target.run(step.segments)
+        except TargetLost:
+            raise
         except Exception as error:
             logger.exception("a step of %d sessions failed", len(step.sessions))
             self._run_apart(step, f"the target failed on this session ({type(error).__name__})")

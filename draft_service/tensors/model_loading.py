@@ -57,7 +57,7 @@ def load_draft_model(settings: DraftSettings) -> DraftingModel:
     model = _load(settings, folder)
     if not model.layers:
         raise BadSettings(f"{FLAG} {settings.draft_model}: has no attention layers")
-    slot_count = pool_rows(settings, model.bytes_per_row)
+    slot_count = pool_rows(settings, sum(model.row_bytes.values()))
     network = TorchDraftModel(model, slot_count, id_end)
     _warm_up(network)
     logger.info("loaded the draft model %s in %.1f s", folder, time.monotonic() - started)

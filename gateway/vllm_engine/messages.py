@@ -1,11 +1,23 @@
 """Our messages as a router reads them. Policy: plain messages."""
 
+from collections.abc import Iterator
+
 from smg_grpc_proto.generated import vllm_engine_pb2
 
 from gateway.finish_reasons import FINISH_REASON_NAMES
 from outrider.v1 import generation_pb2
 
 ABORTED = "abort"
+
+
+def streamed(
+    message: generation_pb2.GenerateResponse,
+) -> Iterator[vllm_engine_pb2.GenerateResponse]:
+    """What one message of a stream is sent as."""
+    if message.token_ids:
+        yield chunk(message)
+    if message.finish_reason:
+        yield complete(message, with_tokens=False)
 
 
 def chunk(message: generation_pb2.GenerateResponse) -> vllm_engine_pb2.GenerateResponse:

@@ -19,7 +19,8 @@ from gateway.approaches import grpc_approach
 from gateway.generation import Generation
 from gateway.guard import Caller, Guard
 from gateway.http_messages import joined_choices
-from gateway.vllm_engine.messages import abort_message, chunk, complete
+from gateway.timely_write import write_in_time
+from gateway.vllm_engine.messages import abort_message, complete, streamed
 from gateway.vllm_engine.requests import to_request
 from gateway.vllm_engine.tokenizer_files import chunks_of, tokenizer_archive
 from outrider.api_keys import Permission
@@ -39,6 +40,7 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         not_serving: Why requests cannot be served now; "" where they can.
         loads: How many requests run, and how many wait.
         folder: Of the target's tokenizer.
+        read_timeout_s: How long a client may read nothing, seconds.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         not_serving: Callable[[], str],
         loads: Callable[[], tuple[int, int]],
         folder: Path,
+        read_timeout_s: float,
     ) -> None:
         self._generation, self._guard = generation, guard
         self._not_serving, self._loads, self._folder = not_serving, loads, folder
+        self._read_timeout_s = read_timeout_s
         self._started = time.monotonic()
         self._aborts: defaultdict[tuple[str, str], set[asyncio.Event]] = defaultdict(set)
 
@@ -87,10 +91,9 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
                 if not request.stream:
                     kept.append(message)
                     continue
-                if message.token_ids:
-                    await context.write(chunk(message))
-                if message.finish_reason:
-                    await context.write(complete(message, with_tokens=False))
+                for part in streamed(message):
+                    if not await write_in_time(context, part, messages, self._read_timeout_s):
+                        return
         for whole in joined_choices(kept):
             await context.write(complete(whole, with_tokens=True))
 
@@ -98,9 +101,9 @@ class VllmEngineServicer(vllm_engine_pb2_grpc.VllmEngineServicer):  # type: igno
         self, request: vllm_engine_pb2.AbortRequest, context: Any
     ) -> vllm_engine_pb2.AbortResponse:
         """Ends requests of the same tenant by their names; unknown ones are passed over."""
-        tenant = self._admit(context, Permission.MODELS).tenant
+        caller = self._admit(context, Permission.MODELS)
         for request_id in request.request_ids:
-            for aborted in self._aborts.get((tenant, request_id), ()):
+            for aborted in self._aborts.get((caller.tenant, request_id), ()):
                 aborted.set()
         return vllm_engine_pb2.AbortResponse()
 

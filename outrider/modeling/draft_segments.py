@@ -11,8 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from outrider.modeling.kv_pool import Slots
-from outrider.modeling.ragged_batch import RaggedSegment, as_slots
+from outrider.modeling.ragged_batch import PlacedSlots, RaggedSegment, as_slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class LaidOut(NamedTuple):
     """
 
     segments: list[RaggedSegment]
-    write_slots: Slots
+    write_slots: PlacedSlots
 
 
 def lay_end_to_end(segments: Sequence[DraftSegment]) -> LaidOut:

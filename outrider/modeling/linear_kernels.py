@@ -42,10 +42,19 @@ def _replace_linears(model: nn.Module, replacement: Callable[[nn.Linear], nn.Mod
     replaced = 0
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            # Exactly nn.Linear: a subclass (quantised, parallel) has a forward of its own.
-            if type(child) is nn.Linear:
+            if isinstance(child, nn.Linear) and _is_plain(child):
                 faster = replacement(child)
                 if faster is not None:
                     setattr(parent, name, faster)
                     replaced += 1
     return replaced
+
+
+def _is_plain(linear: nn.Linear) -> bool:
+    """False where the layer is quantised, in parts, or moved between devices: all these have a
+    class, a weight or a forward of their own."""
+    return (
+        type(linear) is nn.Linear
+        and type(linear.weight) is nn.Parameter
+        and "forward" not in vars(linear)
+    )

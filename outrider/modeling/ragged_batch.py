@@ -15,6 +15,26 @@ from outrider.modeling.kv_pool import Slots
 from outrider.protocol.token_tree import ancestor_mask
 
 
+class PlacedSlots:
+    """Slots of some rows, copied once to each device whose layers ask for them.
+
+    Args:
+        slots: A slice, which needs no copy, or int64 `[num_rows]` on the CPU.
+    """
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._copies: dict[torch.device, Tensor] = {}
+
+    def on(self, device: torch.device) -> Slots:
+        """The slots, where that device can index with them."""
+        if isinstance(self._slots, slice):
+            return self._slots
+        if device not in self._copies:
+            self._copies[device] = self._slots.to(device)
+        return self._copies[device]
+
+
 @dataclass(slots=True)
 class RaggedSegment:
     """One session's rows.
@@ -33,13 +53,15 @@ class RaggedSegment:
     start: int
     stop: int
     cached_rows: int
-    context_slots: Slots
+    context_slots: PlacedSlots
     visible: Tensor | None
     tail_positions: Tensor | None = None
-    _bias: dict[tuple[int | None, int, torch.dtype], Tensor | None] = field(default_factory=dict)
+    _bias: dict[tuple[int | None, int, torch.dtype, torch.device], Tensor | None] = field(
+        default_factory=dict
+    )
 
     def bias(self, window: int | None, group: int, like: Tensor) -> Tensor | None:
-        """Additive attention mask, made once for all layers.
+        """Additive attention mask, made once for all layers of a device.
 
         Args:
             window: Rows that far behind are invisible (sliding-window layers), or None.
@@ -49,7 +71,7 @@ class RaggedSegment:
         Returns:
             `[group * num_rows, cached_rows + num_rows]` of 0 and -inf, or None where all is seen.
         """
-        key = (window, group, like.dtype)
+        key = (window, group, like.dtype, like.device)
         if key not in self._bias:
             self._bias[key] = self._make_bias(window, group, like)
         return self._bias[key]
@@ -80,13 +102,15 @@ class RaggedBatch:
         write_slots: Where each row's keys and values go.
         segments: One per session.
         logit_rows: Rows whose logits are wanted, int64 `[num_logit_rows]`.
+        shares: What the batch was made of, where it may have to be made elsewhere too.
     """
 
     token_ids: Tensor
     position_ids: Tensor
-    write_slots: Slots
+    write_slots: PlacedSlots
     segments: list[RaggedSegment]
     logit_rows: Tensor
+    shares: Sequence["SegmentRows"] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +162,7 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
         write_slots=as_slots(write_slots),
         segments=segments,
         logit_rows=torch.tensor(logit_rows, dtype=torch.int64),
+        shares=shares,
     )
 
 
@@ -163,8 +188,8 @@ def _visible(parents: Sequence[int], cached_rows: int) -> Tensor | None:
     return visible
 
 
-def as_slots(slots: range | list[int]) -> Slots:
+def as_slots(slots: range | list[int]) -> PlacedSlots:
     """A slice where the slots rise one by one, so that the pool gives a view."""
     if isinstance(slots, range) or all(b - a == 1 for a, b in pairwise(slots)):
-        return slice(slots[0], slots[-1] + 1)
-    return torch.tensor(slots)
+        return PlacedSlots(slice(slots[0], slots[-1] + 1))
+    return PlacedSlots(torch.tensor(slots))

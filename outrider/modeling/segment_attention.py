@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from outrider.modeling.kv_pool import KvPool, Slots
-from outrider.modeling.ragged_batch import RaggedSegment
+from outrider.modeling.kv_pool import KvPool
+from outrider.modeling.ragged_batch import PlacedSlots, RaggedSegment
 
 
 class ScoreRule(NamedTuple):
@@ -39,7 +39,7 @@ def attend_segments(
     value: Tensor,
     *,
     kv_pool: KvPool,
-    write_slots: Slots,
+    write_slots: PlacedSlots,
     segments: Sequence[RaggedSegment],
     rule: ScoreRule,
 ) -> Tensor:
@@ -58,11 +58,11 @@ def attend_segments(
     Returns:
         `[num_rows, heads, value_dim]`.
     """
-    kv_pool.write(layer, write_slots, key.transpose(0, 1), value.transpose(0, 1))
+    kv_pool.write(layer, write_slots.on(key.device), key.transpose(0, 1), value.transpose(0, 1))
     mixed = query.new_empty(*query.shape[:2], value.shape[2])
     for segment in segments:
         rows = slice(segment.start, segment.stop)
-        keys, values = kv_pool.read(layer, segment.context_slots)
+        keys, values = kv_pool.read(layer, segment.context_slots.on(key.device))
         mixed[rows] = _attend(query[rows], keys, values, segment, rule)
     return mixed
 

@@ -4,7 +4,6 @@ The model's code is not changed: an attention function is registered, the ragged
 as a keyword argument, and the model's own cache stays off. A draft model is run by it too.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,16 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig, PreTrainedModel
 
 from outrider.modeling.feature_capture import FeatureCapture, can_capture
 from outrider.modeling.kv_pool import KvPool, LayerShape
 from outrider.modeling.linear_kernels import pack_linears
-from outrider.modeling.ragged_attention import ATTENTION_NAME, LayerProbe
+from outrider.modeling.quantization import Quantization
+from outrider.modeling.ragged_attention import LayerProbe
 from outrider.modeling.ragged_batch import RaggedBatch, SegmentRows, build_ragged_batch
-
-FINGERPRINT_SAMPLES = 4096  # values of each tensor that enter the fingerprint
+from outrider.modeling.target_loading import load_network
+from outrider.modeling.weights import held_bytes, weights_fingerprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,45 +64,46 @@ class TargetModel:
 
     Attributes:
         facts: What the checkpoint says of itself.
-        fingerprint: SHA-256 over names, shapes and evenly spaced values of all weights.
-        layers: What each attention layer stores per row.
+        fingerprint: Of all weights, as `weights_fingerprint`.
+        weight_bytes: What the weights take in this process, as they were loaded.
+        device: Where token ids go, and where logits and features come back.
+        layers: What each attention layer stores per row, and where.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
-        self._device = next(model.get_input_embeddings().parameters()).device
+        self.device = next(model.get_input_embeddings().parameters()).device
         self._pool: KvPool | None = None
         self.facts = _facts(model)
-        self.fingerprint = _fingerprint(model)
+        self.fingerprint = weights_fingerprint(model.state_dict())
+        self.weight_bytes = held_bytes(model.parameters())
         pack_linears(model)
         self.layers = self._probe()
 
     @classmethod
-    def load(cls, source: str | Path, dtype: torch.dtype | str, device_map: str) -> "TargetModel":
-        """Loads safetensors from a folder or a hub name.
-
-        Args:
-            source: Folder or hub name.
-            dtype: Of the weights and the cache; "auto" is the checkpoint's.
-            device_map: "cpu", "cuda", "cuda:1", "auto" (spread over what is there), ...
-
-        Raises:
-            OSError: The files are not there, or are pickles only.
-        """
-        model = AutoModelForCausalLM.from_pretrained(
-            source,
-            dtype=dtype,
-            device_map=None if device_map == "cpu" else device_map,
-            attn_implementation=ATTENTION_NAME,
-            use_safetensors=True,
-        )
-        model.eval()  # type: ignore[no-untyped-call]
-        return cls(model)
+    def load(
+        cls,
+        source: str | Path,
+        dtype: torch.dtype | str,
+        device_map: str,
+        quantization: Quantization = Quantization.NONE,
+        rank_count: int = 1,
+    ) -> "TargetModel":
+        """As `load_network`, then as a target."""
+        return cls(load_network(source, dtype, device_map, quantization, rank_count))
 
     @property
-    def bytes_per_row(self) -> int:
-        """Bytes of one KV row over all layers."""
-        return sum(layer.bytes_per_row for layer in self.layers)
+    def row_bytes(self) -> dict[torch.device, int]:
+        """Bytes of one KV row over the layers of each device."""
+        total: dict[torch.device, int] = {}
+        for layer in self.layers:
+            total[layer.device] = total.get(layer.device, 0) + layer.bytes_per_row
+        return total
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of one hidden state."""
+        return self.facts.hidden_size * self._model.dtype.itemsize
 
     def allocate(self, slot_count: int) -> None:
         """Makes the pool.
@@ -170,8 +171,8 @@ class TargetModel:
         **options: Any,
     ) -> Tensor:
         output = module(
-            input_ids=batch.token_ids[None].to(self._device),
-            position_ids=batch.position_ids[None].to(self._device),
+            input_ids=batch.token_ids[None].to(self.device),
+            position_ids=batch.position_ids[None].to(self.device),
             use_cache=False,
             kv_pool=kv_pool,
             ragged_batch=batch,
@@ -180,22 +181,11 @@ class TargetModel:
         return output[0][0]  # type: ignore[no-any-return]
 
 
-def _fingerprint(model: PreTrainedModel) -> str:
-    """SHA-256 over names, shapes and evenly spaced values of all weights."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        flat = tensor.detach().reshape(-1)
-        picked = flat[:: max(1, flat.numel() // FINGERPRINT_SAMPLES)].float().cpu().contiguous()
-        digest.update(f"{name}{tuple(tensor.shape)}".encode())
-        digest.update(picked.numpy().tobytes())
-    return digest.hexdigest()
-
-
 def _facts(model: PreTrainedModel) -> TargetFacts:
     config = model.config.get_text_config()
     head = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     return TargetFacts(
-        vocab_size=int(head.weight.shape[0]),
+        vocab_size=int(getattr(head, "out_features", 0) or head.weight.shape[0]),
         context_limit=int(getattr(config, "max_position_embeddings", 0) or 2**31 - 1),
         eos_token_ids=_eos_token_ids(model.generation_config, config),
         hidden_size=int(config.hidden_size) if can_capture(model) else 0,

@@ -88,7 +88,7 @@ def conversation(method: str, **shape: Any) -> Conversation:
         lambda prefix: [],
         ack=identity(vocab_size=VOCAB, max_nodes=16),
         drafters={"changing": RandomDrafter(5, VOCAB)} if method == "changing" else None,
-        make_target=lambda slots: TorchExecutor(target_model("llama", slots=slots)),
+        make_target=lambda slots: TorchExecutor(target_model("llama", slots=slots), slots),
         grammars=letters.ReadAtOnce(letters.letter_grammars()),
         **shape,
     )

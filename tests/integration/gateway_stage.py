@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -29,6 +30,8 @@ from gateway.requests import RequestLimits
 from gateway.servicer import GenerationServicer
 from gateway.tls import Tls
 from gateway.tokenization import PromptTokenizer
+from gateway.vllm_engine.servicer import VllmEngineServicer
+from gateway.vllm_engine.serving import add_vllm_engine
 from outrider.api_keys import Access
 from outrider.grpc_status import abort
 from outrider.protocol.errors import OutriderError
@@ -231,6 +234,7 @@ async def stage(
     failover_timeout_s: float = 0.0,
     answer_timeout_s: float = ANSWER_TIMEOUT_S,
     others: Sequence[ScriptedDrafting] = (),
+    vllm_folder: Path | None = None,
 ) -> AsyncIterator[Stage]:
     """Starts everything on free ports and ends it again."""
     served = [await start_drafting(one) for one in (drafting, *others)]
@@ -252,6 +256,16 @@ async def stage(
         servicer = GenerationServicer(generation, guard, read_timeout_s)
         grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
+        if vllm_folder is not None:
+            engine = VllmEngineServicer(
+                generation,
+                guard,
+                lambda: readiness.reason,
+                lambda: gate.counts,
+                vllm_folder,
+                read_timeout_s,
+            )
+            add_vllm_engine(grpc_listener, engine)
         app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
         add_playground(app)
         http_listener = HttpListener(app, tls, read_timeout_s)

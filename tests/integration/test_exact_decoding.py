@@ -34,7 +34,7 @@ def decode(
         lambda prefix: [],
         ack=ACK,
         drafters=drafters,
-        make_target=lambda rows: TorchExecutor(target_model(family, slots=rows)),
+        make_target=lambda rows: TorchExecutor(target_model(family, slots=rows), rows),
         grammars=letters.ReadAtOnce(letters.letter_grammars()),
         **shape,
     )
@@ -202,7 +202,7 @@ def test_a_request_that_leaves_no_token_ends_alone_and_says_so(prompts):
     talk = Conversation(
         lambda prefix: [],
         ack=ACK,
-        make_target=lambda rows: TorchExecutor(target_model("llama", slots=rows)),
+        make_target=lambda rows: TorchExecutor(target_model("llama", slots=rows), rows),
         grammars=letters.ReadAtOnce(letters.letter_grammars()),
     )
     talk.greet()

@@ -48,7 +48,7 @@ def keeping_talk(family: str, keeper: Keeper, **shape: Any) -> Conversation:
         lambda prefix: [],
         ack=replace(ack, target=target),
         drafters={"head": keeper, "none": NoDrafter()},
-        make_target=lambda rows: TorchExecutor(target_model(family, slots=rows)),
+        make_target=lambda rows: TorchExecutor(target_model(family, slots=rows), rows),
         layout=LAYOUT,
         **shape,
     )

@@ -68,3 +68,17 @@ def test_each_layer_gets_the_kernel_that_fits_and_subclasses_are_left_alone():
         torch.testing.assert_close(model(torch.ones(1, 8)), before, atol=1e-5, rtol=1e-5)
     assert [type(layer) for layer in model][:2] == [HalfLinear, Special]
     assert type(model[2].get_submodule("0")) is PackedLinear
+
+
+def test_a_layer_with_a_forward_or_a_weight_of_its_own_is_left_alone():
+    """Tensor parallel and device hooks set the one, torchao the other."""
+
+    class Packed(nn.Parameter):
+        pass
+
+    hooked, packed = nn.Linear(8, 8), nn.Linear(8, 8)
+    vars(hooked)["forward"] = lambda rows: rows
+    packed.weight = Packed(packed.weight.data)
+    model = nn.Sequential(hooked, packed)
+    assert pack_linears(model) == 0
+    assert list(model) == [hooked, packed]

@@ -102,9 +102,10 @@ def test_what_the_checkpoint_says(pair):
     assert target.facts.context_limit == 256
     assert target.facts.eos_token_ids == (0,)
     assert len(target.layers) == 2
-    assert target.bytes_per_row == 2 * sum(
+    row_bytes = 2 * sum(
         layer.kv_heads * layer.key_dim * layer.dtype.itemsize for layer in target.layers
     )
+    assert target.row_bytes == {torch.device("cpu"): row_bytes}
 
 
 def test_the_fingerprint_knows_the_weights_and_not_the_layout():

@@ -10,9 +10,11 @@ from outrider.modeling.ragged_batch import RaggedBatch
 from outrider.protocol.decoding import Sampling
 from outrider.protocol.features import TensorType
 from verify_service.executor import TorchExecutor
+from verify_service.feature_pool import FeaturePool
 from verify_service.step import Segment
 
 HIDDEN_SIZE = 2
+SLOTS = 256
 
 
 class EchoModel:
@@ -50,7 +52,7 @@ def segment(
 
 def test_without_wishes_the_plain_pass_is_run():
     model = EchoModel()
-    answers = TorchExecutor(model).run([segment([1, 2], 0)])
+    answers = TorchExecutor(model, SLOTS).run([segment([1, 2], 0)])
     assert model.asked == []
     assert answers.features_of([[]]) == [None]
 
@@ -62,7 +64,7 @@ def test_one_pass_captures_the_layers_of_all_and_each_segment_reads_its_own():
         segment([4], 0, first_slot=20),
         segment([5, 6], 7, 2, 4, first_slot=30),
     ]
-    answers = TorchExecutor(model).run(segments)
+    answers = TorchExecutor(model, SLOTS).run(segments)
     assert model.asked == [(2, 4, -1)], "low to high, the final norm last"
     first, none, third = answers.features_of([[0, 2], [], [1]])
     assert first is not None
@@ -78,7 +80,7 @@ def test_features_of_rows_that_were_run_before_are_still_there_wherever_they_mov
         def move_rows(self, sources: list[int], destinations: list[int]) -> None:
             pass
 
-    executor = TorchExecutor(Moving())
+    executor = TorchExecutor(Moving(), SLOTS)
     executor.run([segment([1, 2, 3, 4], 0, 2)])
     executor.move_rows([3, 2], [2, 3])
     executor.run([segment([9], 40, 2, first_slot=100)])  # far behind: the pool grows
@@ -86,6 +88,16 @@ def test_features_of_rows_that_were_run_before_are_still_there_wherever_they_mov
     (block,) = answers.features_of([[-4, -2, -1, 0]])
     assert block is not None
     assert values(block.data) == [2000, 1, 2003, 4, 2002, 3, 2004, 5]
+
+
+def test_features_take_room_for_no_more_rows_than_the_kv_pool_has():
+    pool = FeaturePool(10)
+    sizes = []
+    for slot in (3, 4, 9):
+        pool.write((2,), torch.tensor([slot]), torch.full((1, HIDDEN_SIZE), float(slot)))
+        sizes.append(len(pool._rows[2]))
+    assert sizes == [4, 8, 10]
+    assert pool.read((2,), [4, 9, 3])[:, 0].tolist() == [4, 9, 3]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +109,7 @@ def test_features_of_rows_that_were_run_before_are_still_there_wherever_they_mov
     ],
 )
 def test_features_keep_the_type_of_the_target(dtype, tensor_type):
-    answers = TorchExecutor(EchoModel(dtype)).run([segment([3], 2, 0)])
+    answers = TorchExecutor(EchoModel(dtype), SLOTS).run([segment([3], 2, 0)])
     (block,) = answers.features_of([[0]])
     assert block is not None
     assert block.tensor_type is tensor_type

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from outrider.protocol import messages as m
 from outrider.protocol.channel import MemoryHub
 from outrider.protocol.codec import decode, encode
@@ -12,9 +14,11 @@ from tests.fakes.conversation import identity
 from tests.fakes.table_target import TableTarget, markov_logits
 from verify_service.engine import VerifyEngine
 from verify_service.kv_blocks import KvBlocks
+from verify_service.step import TargetLost
 from verify_service.worker import VerifyWorker
 
 POISON = 6
+DEADLY = 7
 
 
 class BrittleTarget(TableTarget):
@@ -28,6 +32,8 @@ class BrittleTarget(TableTarget):
         self._stage.now += self._stage.step_s
         if any(POISON in segment.token_ids for segment in segments):
             raise RuntimeError("kernel error")
+        if any(DEADLY in segment.token_ids for segment in segments):
+            raise TargetLost("another rank of the target is gone")
         return super().run(segments)
 
 
@@ -80,6 +86,16 @@ def start(name: bytes, root: int) -> tuple[m.OpenSession, m.ProposeTree]:
         m.OpenSession(session_id, 0, (1, root), 2, Sampling(), limits),
         m.ProposeTree(session_id, 0, 0, TokenTree.root_only(root)),
     )
+
+
+@pytest.mark.timeout(20)
+def test_a_lost_target_ends_the_worker_and_its_channel():
+    """No step of any session can be run again, so nothing is tried apart."""
+    stage = Stage()
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2), *start(b"b", DEADLY))
+    with pytest.raises(TargetLost):
+        stage.worker.run()
+    assert not stage.hub.send(b"draft", m.GoAway("closed"))
 
 
 def test_a_failed_step_is_run_apart_and_only_the_culprit_ends():
