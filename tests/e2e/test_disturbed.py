@@ -10,6 +10,8 @@ from outrider.evaluation.disturb import main
 from tests.e2e.conftest import TINY_ENVIRONMENT
 from tests.e2e.tiny_model import SENTENCES, TinyModel
 
+pytestmark = pytest.mark.timeout(400)  # workers are started anew several times
+
 
 def disturbed(
     tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]

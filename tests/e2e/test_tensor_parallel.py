@@ -19,6 +19,8 @@ from tests.e2e.streams import Client, ids_of, ids_request
 from tests.e2e.test_faults import RESTART_TIMEOUT_S, answer
 from tests.e2e.tiny_model import SENTENCES, TinyModel
 
+pytestmark = pytest.mark.timeout(300)  # ranks share the cores
+
 ON_CPUS = {"CUDA_VISIBLE_DEVICES": ""}  # a machine may have fewer GPUs than there are ranks here
 LENGTH = 40
 METHODS = ("none", "ngram")
