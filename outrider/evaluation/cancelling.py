@@ -120,7 +120,7 @@ class CancelRun:
         """Waits until nothing is in use."""
         start = time.monotonic()
         while True:
-            left = {name: await self._workers.figure(name) for name in LEFT_BEHIND}
+            left = await self._workers.figures(LEFT_BEHIND)
             took_s = time.monotonic() - start
             if not any(left.values()):
                 return took_s, left

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from outrider.evaluation.client import AskFailed, Stub, ask
+from outrider.evaluation.client import Answer, AskFailed, Stub, ask, ask_all
 from outrider.evaluation.disturbance import Blow, StreamRecord, Strike
 from outrider.evaluation.staged_workers import StagedWorkers
 from outrider.v1 import generation_pb2
@@ -27,14 +27,12 @@ async def undisturbed(
         AskFailed: A stream failed all the same.
     """
     expected: dict[int, tuple[int, ...]] = {}
-    waiting = iter(enumerate(requests))
 
-    async def run_lane() -> None:
-        for index, request in waiting:
-            expected[index] = (await ask(stub, request)).token_ids
-            on_done()
+    def keep(index: int, answer: Answer) -> None:
+        expected[index] = answer.token_ids
+        on_done()
 
-    await asyncio.gather(*(run_lane() for _ in range(streams)))
+    await ask_all(stub, requests, streams, keep)
     return [expected[index] for index in range(len(requests))]
 
 

@@ -1,13 +1,10 @@
 """Looks at a verify worker's metrics page now and then: how full its KV pool gets."""
 
 import threading
-from urllib.error import URLError
-from urllib.request import urlopen
 
-from prometheus_client.parser import text_string_to_metric_families
+from outrider.evaluation.metrics_page import read_figures
 
 LOOK_EVERY_S = 0.25
-TIMEOUT_S = 2.0
 
 
 class MetricsKvWatch:
@@ -18,7 +15,7 @@ class MetricsKvWatch:
     """
 
     def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}/metrics" if port else ""
+        self._port = port
         self._peak: float | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -27,7 +24,7 @@ class MetricsKvWatch:
         """Starts looking."""
         self._peak = None
         self._stop.clear()
-        if self._url:
+        if self._port:
             self._thread = threading.Thread(target=self._watch, daemon=True)
             self._thread.start()
 
@@ -48,15 +45,6 @@ class MetricsKvWatch:
                 return
 
     def _look(self) -> float | None:
-        try:
-            with urlopen(self._url, timeout=TIMEOUT_S) as page:
-                text = page.read().decode()
-        except (URLError, OSError):
-            return None
-        values = {
-            sample.name: sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
+        values = read_figures(self._port)
         total = values.get("outrider_kv_blocks_total", 0.0)
         return values.get("outrider_kv_blocks_in_use", 0.0) / total if total else None

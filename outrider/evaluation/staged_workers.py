@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
-from urllib.request import urlopen
 
-from prometheus_client.parser import text_string_to_metric_families
-
+from outrider.evaluation.metrics_page import read_figures
 from outrider.evaluation.service import LOG_TAIL, ServiceFailed, free_ports
 from outrider.supervision.child import ChildSpec
 from outrider.supervision.ports import free_port
@@ -23,7 +21,6 @@ from outrider.supervision.supervisor import Supervisor
 
 READY_TIMEOUT_S = 300.0
 POLL_S = 0.1
-PAGE_TIMEOUT_S = 2.0
 
 
 class StagedWorkers:
@@ -74,12 +71,12 @@ class StagedWorkers:
         """Process ids of gateway and workers that run now, by name."""
         return self._supervisor.pids
 
-    async def figure(self, name: str) -> float:
-        """A figure of the metrics, summed over all processes that have it."""
-        found = await asyncio.gather(
-            *(asyncio.to_thread(_sample, port, name) for port in self._metrics_ports)
+    async def figures(self, names: Sequence[str]) -> dict[str, float]:
+        """Figures of the metrics by name, each summed over all processes that have it."""
+        pages = await asyncio.gather(
+            *(asyncio.to_thread(read_figures, port) for port in self._metrics_ports)
         )
-        return sum(one for one in found if one is not None)
+        return {name: sum(page.get(name, 0.0) for page in pages) for name in names}
 
     @property
     def workers(self) -> list[str]:
@@ -113,7 +110,7 @@ class StagedWorkers:
         pids = self._supervisor.pids
         is_replaced = all(pids.get(name, pid) != pid for name, pid in self._killed.items())
         return is_replaced and all(
-            _sample(port, name) == count for port, name, count in self._counts
+            read_figures(port).get(name) == count for port, name, count in self._counts
         )
 
     def _note_line(self, name: str, line: str) -> None:
@@ -134,14 +131,3 @@ def _any_port(preferred: int, taken: frozenset[int]) -> int:
 
 def _metrics_port(spec: ChildSpec) -> int:
     return int(spec.command[spec.command.index("--metrics-port") + 1])
-
-
-def _sample(port: int, name: str) -> float | None:
-    """One figure of a metrics page; None where there is no page."""
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PAGE_TIMEOUT_S) as page:
-            text = page.read().decode()
-    except OSError:
-        return None
-    families = text_string_to_metric_families(text)
-    return next((s.value for family in families for s in family.samples if s.name == name), None)

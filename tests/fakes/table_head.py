@@ -4,7 +4,7 @@ A row that is read from a wrong slot, or was not replaced by a true one, gives a
 a wrong guess, or an assertion here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,11 +12,10 @@ import numpy as np
 from draft_service.drafters.draft_network import Guesses, NodeRows, TrueRows
 from outrider.protocol.features import FeatureLayout, TensorType
 from outrider.protocol.messages import FeatureRows
+from tests.fakes.table_network import GuessesOf, TableNetwork
 from tests.fakes.table_target import HIDDEN_SIZE, table_features
 
 LAYOUT = FeatureLayout((2,), HIDDEN_SIZE)
-
-GuessesOf = Callable[[tuple[int, ...]], list[tuple[int, float]]]
 
 
 def features_of(
@@ -29,26 +28,18 @@ def features_of(
     return FeatureRows(session_id, epoch, start, count, row_size, TensorType.FLOAT32, data)
 
 
-class TableHead:
+class TableHead(TableNetwork[tuple[str, int, int]]):
     """A `HeadNetwork`.
 
     Args:
         guesses_of: Tokens and probabilities, best first, that follow on a prefix.
         slot_count: Rows of the pool.
-
-    Attributes:
-        passes: Rows of each pass, in order.
-        broken: Raised by the next passes, if any.
     """
 
     feature_size = LAYOUT.row_size
 
     def __init__(self, guesses_of: GuessesOf, slot_count: int = 4096) -> None:
-        self._guesses_of = guesses_of
-        self.slot_count = slot_count
-        self.slots: list[tuple[str, int, int]] = [("empty", -1, -1)] * slot_count
-        self.passes: list[int] = []
-        self.broken: Exception | None = None
+        super().__init__(guesses_of, slot_count, ("empty", -1, -1))
 
     def absorb(self, shares: Sequence[TrueRows]) -> list[Guesses | None]:
         """As `HeadNetwork.absorb`; a slot then holds the row and its two tokens."""
@@ -89,28 +80,14 @@ class TableHead:
             answers.append([self._answer(prefix, share.ranking.width) for prefix in prefixes])
         return answers
 
-    def move(self, source: range, destination: range) -> None:
-        """As `HeadNetwork.move`."""
-        if self.broken is not None:
-            raise self.broken
-        taken = [self.slots[slot] for slot in source]
-        for slot, row in zip(destination, taken, strict=True):
-            self.slots[slot] = row
-
     def _answer(self, prefix: tuple[int, ...], width: int) -> Guesses:
-        best = self._guesses_of(prefix)[:width]
-        return Guesses([token for token, _ in best], [prob for _, prob in best], prefix)
+        return self._guess(prefix, width, prefix)
 
     def _true_prefix(self, slots: range) -> tuple[int, ...]:
         rows = [self.slots[slot] for slot in slots]
         assert [kind for kind, _, _ in rows] == [f"true {row}" for row in range(len(rows))]
         assert all(a[2] == b[1] for a, b in pairwise(rows)), "shifted by one"
         return (rows[0][1], *(behind for _, _, behind in rows))
-
-    def _count(self, token_ids: Sequence[Sequence[int]]) -> None:
-        if self.broken is not None:
-            raise self.broken
-        self.passes.append(sum(map(len, token_ids)))
 
 
 def _unpacked(pieces: Sequence[FeatureRows]) -> list[tuple[int, int]]:

@@ -7,10 +7,10 @@ a wrong guess, or an assertion here.
 from collections.abc import Sequence
 
 from draft_service.drafters.draft_network import Guesses, NodeRows, TrueRows
-from tests.fakes.table_head import GuessesOf
+from tests.fakes.table_network import GuessesOf, TableNetwork
 
 
-class TableModel:
+class TableModel(TableNetwork[tuple[str, int]]):
     """A `ModelNetwork`.
 
     Args:
@@ -18,10 +18,6 @@ class TableModel:
         slot_count: Rows of the pool.
         vocab_size: Ids that it can read.
         context_limit: Positions that it has.
-
-    Attributes:
-        passes: Rows of each pass, in order.
-        broken: Raised by the next passes, if any.
     """
 
     def __init__(
@@ -31,12 +27,8 @@ class TableModel:
         vocab_size: int = 1000,
         context_limit: int = 4096,
     ) -> None:
-        self._guesses_of = guesses_of
-        self.slot_count, self.vocab_size = slot_count, vocab_size
-        self.context_limit = context_limit
-        self.slots: list[tuple[str, int]] = [("empty", -1)] * slot_count
-        self.passes: list[int] = []
-        self.broken: Exception | None = None
+        super().__init__(guesses_of, slot_count, ("empty", -1))
+        self.vocab_size, self.context_limit = vocab_size, context_limit
 
     def absorb(self, shares: Sequence[TrueRows]) -> list[Guesses | None]:
         """As `ModelNetwork.absorb`; a slot then holds the row and its token."""
@@ -71,29 +63,15 @@ class TableModel:
             answers.append([self._answer(prefix, share.ranking.width) for prefix in prefixes])
         return answers
 
-    def move(self, source: range, destination: range) -> None:
-        """As `ModelNetwork.move`."""
-        if self.broken is not None:
-            raise self.broken
-        taken = [self.slots[slot] for slot in source]
-        for slot, row in zip(destination, taken, strict=True):
-            self.slots[slot] = row
-
     def _write(self, slot: int, kind: str, position: int, token: int) -> None:
         assert token < self.vocab_size, "no such embedding"
         assert position < self.context_limit, "no such position"
         self.slots[slot] = (kind, token)
 
     def _answer(self, prefix: tuple[int, ...], width: int) -> Guesses:
-        best = self._guesses_of(prefix)[:width]
-        return Guesses([token for token, _ in best], [prob for _, prob in best], None)
+        return self._guess(prefix, width, None)
 
     def _true_prefix(self, slots: range) -> tuple[int, ...]:
         rows = [self.slots[slot] for slot in slots]
         assert [kind for kind, _ in rows] == [f"true {row}" for row in range(len(rows))]
         return tuple(token for _, token in rows)
-
-    def _count(self, token_ids: Sequence[Sequence[int]]) -> None:
-        if self.broken is not None:
-            raise self.broken
-        self.passes.append(sum(map(len, token_ids)))

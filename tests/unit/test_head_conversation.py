@@ -19,7 +19,8 @@ from draft_service.tree_shape import DynamicShape, StaticShape
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import Sampling
 from tests.fakes.conversation import Conversation, identity, plain_tokens
-from tests.fakes.table_head import LAYOUT, GuessesOf, TableHead
+from tests.fakes.table_head import LAYOUT, TableHead
+from tests.fakes.table_network import GuessesOf
 from tests.fakes.table_target import LogitsOf, hashed_logits
 
 VOCAB = 8

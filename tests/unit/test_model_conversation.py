@@ -18,8 +18,8 @@ from draft_service.row_extents import RowExtents
 from draft_service.tree_shape import DynamicShape
 from outrider.protocol.decoding import Sampling
 from tests.fakes.conversation import Conversation, identity, plain_tokens
-from tests.fakes.table_head import GuessesOf
 from tests.fakes.table_model import TableModel
+from tests.fakes.table_network import GuessesOf
 from tests.fakes.table_target import LogitsOf, hashed_logits
 from tests.unit.test_head_conversation import SAMPLED, VOCAB, knowing
 

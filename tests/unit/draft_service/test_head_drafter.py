@@ -16,7 +16,8 @@ from outrider.protocol.decoding import Sampling
 from outrider.protocol.features import TensorType
 from outrider.protocol.messages import CostTable, FeatureRows
 from outrider.protocol.token_tree import TokenTree
-from tests.fakes.table_head import LAYOUT, GuessesOf, TableHead, features_of
+from tests.fakes.table_head import LAYOUT, TableHead, features_of
+from tests.fakes.table_network import GuessesOf
 
 FREE = CostTable((1, 64), (100_000, 100_001))
 DEAR = CostTable((1, 2), (1000, 2000))
