@@ -1,7 +1,8 @@
 """What watches a gateway asks: whether it can serve, and its metrics. Knows no requests.
 
 `create_probe_app` answers the same on a listener of its own, without TLS and keys, for watchers on
-this machine or in its pod.
+this machine or in its pod; its /live says only that the event loop turns, for whoever restarts
+what hangs.
 """
 
 from starlette.applications import Starlette
@@ -41,4 +42,8 @@ def create_probe_app(readiness: Readiness, metrics: GatewayMetrics) -> Starlette
     async def show_metrics(request: Request) -> Response:
         return metrics_response(request, metrics)
 
-    return Starlette(routes=[Route("/health", health), Route("/metrics", show_metrics)])
+    async def live(request: Request) -> Response:
+        return JSONResponse({"status": "live"})
+
+    routes = [Route("/health", health), Route("/live", live), Route("/metrics", show_metrics)]
+    return Starlette(routes=routes)
