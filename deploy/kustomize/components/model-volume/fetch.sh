@@ -1,0 +1,22 @@
+#!/bin/sh
+# Fills /models once: target/ and head/, then the mark that all pods wait for.
+set -eu
+cd /models
+if [ -e .complete ]; then
+  echo "the model is there already: $(cat .complete)"
+  exit 0
+fi
+if [ "$TARGET" = embedded ]; then
+  outrider pull
+  ln -sfn models/SmolLM2-135M-Instruct target
+else
+  hf download "$TARGET" --local-dir target
+fi
+if [ "$HEAD" = embedded ]; then
+  mkdir -p head
+  packaged=$(python -c 'from outrider.embedded_model import EMBEDDED_HEAD; print(EMBEDDED_HEAD)')
+  cp "$packaged"/* head/
+elif [ -n "$HEAD" ]; then
+  hf download "$HEAD" --local-dir head
+fi
+echo "$TARGET $HEAD" > .complete
