@@ -6,6 +6,7 @@ Patches have the shape of what they patch, so containers are found in them as in
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,11 @@ class Container:
     spec: Mapping[str, Any]
 
 
-def documents(path: Path) -> list[dict[str, Any]]:
-    """All documents of a YAML file that are not empty."""
+@cache
+def documents(path: Path) -> Sequence[dict[str, Any]]:
+    """All documents of a YAML file that are not empty; read once."""
     with path.open(encoding="utf-8") as file:
-        return [one for one in yaml.safe_load_all(file) if one]
+        return tuple(one for one in yaml.safe_load_all(file) if one)
 
 
 def kustomize_files() -> list[Path]:

@@ -209,6 +209,60 @@ def test_policies_name_pods_and_ports_that_exist() -> None:
         assert ports <= {*PORT_NAMES.values(), *DNS_AND_HTTPS_AND_OTLP}, where
 
 
+Flow = tuple[str, str, int]
+
+
+def may_meet(rules: list[dict[str, Any]], side: str, labels: dict[str, str], port: int) -> bool:
+    """True where a rule names pods with these labels, of this namespace, and the port."""
+    for rule in rules:
+        peers = rule.get(side, [{"podSelector": {}}])
+        near = [peer["podSelector"] for peer in peers if "namespaceSelector" not in peer]
+        ports = [one["port"] for one in rule.get("ports", [{"port": port}])]
+        if port in ports and any(
+            one.get("matchLabels", {}).items() <= labels.items() for one in near
+        ):
+            return True
+    return False
+
+
+def test_exactly_the_flows_that_exist_are_allowed() -> None:
+    """Between pods of the overlays; with clients and Prometheus in the namespace too."""
+    policies = [
+        one["spec"] for one in documents(KUSTOMIZE / "components/networkpolicy/policies.yaml")
+    ]
+    pods = {
+        name: {"app.kubernetes.io/name": "outrider", "app.kubernetes.io/component": name}
+        for name in ("gateway", "draft", "verify")
+    }
+    outside = {"client": {"app": "client"}, "prometheus": {"app.kubernetes.io/name": "prometheus"}}
+
+    def is_open(direction: str, side: str, own: str, other: str, port: int) -> bool:
+        rules = [
+            rule
+            for policy in policies
+            if policy["podSelector"].get("matchLabels", {}).items() <= pods[own].items()
+            for rule in policy.get(direction, ())
+        ]
+        return may_meet(rules, side, (pods | outside)[other], port)
+
+    flows: set[Flow] = set()
+    for source in (*pods, *outside):
+        for target in pods:
+            for port in PORT_NAMES.values():
+                goes = source in outside or is_open("egress", "to", source, target, port)
+                if goes and is_open("ingress", "from", target, source, port):
+                    flows.add((source, target, port))
+    assert flows == {
+        ("client", "gateway", 50051),
+        ("client", "gateway", 8080),
+        ("prometheus", "gateway", 50051),  # a client like any other
+        ("prometheus", "gateway", 8080),
+        ("gateway", "draft", 50052),
+        ("draft", "verify", 50053),
+        *(("prometheus", pod, port) for pod in pods for port in (8081, 9101, 9102)),
+    }
+
+
 def drain_s(container: Container) -> float:
     """How long the service of a container drains."""
     role = next(role for role in ROLES if role in container.args)
