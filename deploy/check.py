@@ -5,19 +5,18 @@ failure, so that what was not looked at is seen. Knows no rules of its own about
 are in tests/contract/test_deployment.py, which need none of these tools.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.manifests import DEPLOY, are_all_built, containers, documents, refusal
+from deploy.rendering import KUSTOMIZE, roots
 
 KUBERNETES = "1.32"
-KUSTOMIZE = DEPLOY / "kustomize"
 TOOLS = DEPLOY.parent / ".venv-deploy" / "bin"
 
 # Kinds whose schema is not Kubernetes' own: rendered, and looked at by nobody here.
@@ -102,23 +101,6 @@ def render_all(report: Report, work: Path) -> list[Rendered]:
     return found
 
 
-def roots(work: Path) -> Iterator[tuple[str, Path]]:
-    """What is rendered: a name and a folder each."""
-    yield "base", KUSTOMIZE / "base"
-    for component in sorted((KUSTOMIZE / "components").rglob("kustomization.yaml")):
-        # A component within another one needs that one.
-        folders = [one for one in (component.parent.parent, component.parent) if holds_one(one)]
-        name = str(component.parent.relative_to(KUSTOMIZE / "components"))
-        yield f"base + {name}", stage(work, f"base-{name}", folders)
-    parts = KUSTOMIZE / "components"
-    for name in ("colocated + gpu-claim", "disaggregated + tensor-parallel"):
-        yield f"base + {name}", stage(work, name, [parts / one for one in name.split(" + ")])
-    for overlay in sorted((KUSTOMIZE / "overlays").iterdir()):
-        yield f"overlays/{overlay.name}", overlay
-    if (work / "secrets").is_dir():
-        yield "secrets", work / "secrets"
-
-
 def add_secrets(report: Report, work: Path) -> None:
     """A copy of the Secrets' kustomization with new keys, made by the command that it names."""
     folder = work / "secrets"
@@ -130,28 +112,6 @@ def add_secrets(report: Report, work: Path) -> None:
         report.skip("render secrets", "`outrider keys --cluster` is not there yet")
     else:
         report.judge("outrider keys --cluster", result)
-
-
-def holds_one(folder: Path) -> bool:
-    """True for a folder with a component in it."""
-    return (folder / "kustomization.yaml").is_file()
-
-
-def stage(work: Path, name: str, components: Sequence[Path]) -> Path:
-    """A kustomization that adds components to the base, in a folder of its own."""
-    folder = work / "stage" / name.replace("/", "-").replace(" ", "")
-    folder.mkdir(parents=True)
-
-    def seen(path: Path) -> str:
-        return os.path.relpath(path.resolve(), folder.resolve())
-
-    lines = [
-        "apiVersion: kustomize.config.k8s.io/v1beta1", "kind: Kustomization",
-        "namespace: outrider", f"resources: [{seen(KUSTOMIZE / 'base')}]", "components:",
-        *(f"  - {seen(one)}" for one in components),
-    ]  # fmt: skip
-    (folder / "kustomization.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return folder
 
 
 def check_schemas(report: Report, rendered: Sequence[Rendered]) -> None:
