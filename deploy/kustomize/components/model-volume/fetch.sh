@@ -17,6 +17,13 @@ if [ "$HEAD" = embedded ]; then
   packaged=$(python -c 'from outrider.embedded_model import EMBEDDED_HEAD; print(EMBEDDED_HEAD)')
   cp "$packaged"/* head/
 elif [ -n "$HEAD" ]; then
-  hf download "$HEAD" --local-dir head
+  hf download "$HEAD" --local-dir head.fetched
+  if ls head.fetched/*.safetensors > /dev/null 2>&1; then
+    rm -rf head
+    mv head.fetched head
+  else
+    # Pickled files are never read while serving.
+    outrider convert head.fetched head --format "${HEAD_FORMAT:-safeailab}" --target target --force
+  fi
 fi
 echo "$TARGET $HEAD" > .complete
