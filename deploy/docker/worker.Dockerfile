@@ -6,7 +6,7 @@
 #   docker build -f deploy/docker/worker.Dockerfile -t outrider-worker:0.1.0-cuda \
 #     --build-arg BASE_IMAGE=docker.io/nvidia/cuda:13.0.2-base-ubuntu24.04 \
 #     --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130 \
-#     --build-arg EXTRAS=verify,spread,bitsandbytes,torchao .
+#     --build-arg EXTRAS=verify,spread,bitsandbytes,torchao,keys .
 ARG BASE_IMAGE=docker.io/library/python:3.12-slim-bookworm
 
 # hadolint ignore=DL3006
@@ -24,7 +24,7 @@ RUN apt-get update; \
 
 FROM python AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-ARG EXTRAS=verify,pull
+ARG EXTRAS=verify,pull,keys
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python3 -m venv /opt/outrider
