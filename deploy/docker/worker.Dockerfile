@@ -41,8 +41,8 @@ COPY verify_service verify_service
 RUN /opt/outrider/bin/python -m pip wheel -q --no-deps --wheel-dir /wheels . \
  && wheel=$(echo /wheels/outrider-*.whl) \
  && /opt/outrider/bin/python -m pip install -q -c constraints/cpu.txt \
-    --extra-index-url "$TORCH_INDEX" "${wheel}[${EXTRAS}]" \
- && /opt/outrider/bin/python -m pip uninstall -q -y pip
+    --extra-index-url "$TORCH_INDEX" "${wheel}[${EXTRAS}]"
+# pip stays: `outrider pull` asks it where the embedded model is.
 
 FROM python
 COPY --from=build /opt/outrider /opt/outrider
