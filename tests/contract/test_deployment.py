@@ -346,6 +346,14 @@ def test_images_are_ours_and_of_this_version() -> None:
     assert built == {f"outrider-gateway:{version}", *(f"outrider-worker:{tag}" for tag in tags)}
 
 
+def test_the_worker_image_keeps_what_its_jobs_need() -> None:
+    """`outrider pull` asks pip where the model is; `outrider keys --cluster` is an extra."""
+    text = (DEPLOY / "docker" / "worker.Dockerfile").read_text(encoding="utf-8")
+    assert "pip uninstall" not in text
+    (extras,) = re.findall(r"^ARG EXTRAS=(\S+)", text, re.MULTILINE)
+    assert {"verify", "pull", "keys"} <= set(extras.split(","))
+
+
 def test_pods_are_restricted() -> None:
     for where, pod in whole_pods():
         spec = pod["spec"]
