@@ -70,7 +70,7 @@ def filtered_scores(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]
 
 def _leading(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The highest of some scores, falling, and their ids; among equals the lower id first."""
-    least = scores.topk(count).values[-1]
+    least = scores.topk(max(1, count)).values[-1]
     token_ids = (scores >= least).nonzero().squeeze(1)
     found, order = scores[token_ids].sort(descending=True, stable=True)
     return found[:count], token_ids[order[:count]]
