@@ -102,10 +102,8 @@ class NetworkTrees:
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
         sessions = [self.sessions[session_id] for session_id in session_ids]
-        if self._asks(sessions):
-            spent = self._catch_up(sessions, budgets)
-        else:
-            spent = self._rest(sessions)
+        asks = self._asks(sessions)
+        spent = self._catch_up(sessions, budgets) if asks else self._rest(sessions)
         for session, budget in zip(sessions, budgets, strict=True):
             guesses = session.rows.root_guesses if session.rows is not None else None
             session.tree = Growth(session.token_ids[-1], guesses, session.sources, budget)

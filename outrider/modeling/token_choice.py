@@ -12,7 +12,6 @@ from torch import Tensor
 from outrider.modeling.noise import gumbel
 from outrider.protocol.decoding import Sampling, TopLogProbs
 
-
 FIRST_LOOK = 256  # tokens that are sorted for top_p and min_p at first
 LOOK_FURTHER = 8
 

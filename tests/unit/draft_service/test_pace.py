@@ -1,4 +1,6 @@
-"""Whether asking a draft network pays: whatever is faster is kept, the other tried ever more rarely."""
+"""Whether asking a draft network pays: the faster way is kept, the other tried ever more rarely."""
+
+from itertools import pairwise
 
 import pytest
 
@@ -35,7 +37,7 @@ def test_the_faster_way_is_kept(asked, rested, kept, sessions):
 def test_a_way_that_loses_is_tried_ever_more_rarely():
     ways = run(Pace(), 600 * SPELL, 20.0, 10.0)
     trials = [place // SPELL for place in range(0, len(ways), SPELL) if not ways[place]]
-    gaps = [later - earlier for earlier, later in zip(trials, trials[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(trials)]
     assert gaps[0] > FIRST_STAY
     assert gaps == sorted(gaps)
     assert max(gaps) <= LONGEST_STAY + 1
