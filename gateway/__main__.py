@@ -19,18 +19,19 @@ from gateway.placing import Placing
 from gateway.playground.routes import add_playground
 from gateway.probes import create_probe_app
 from gateway.readiness import Readiness
-from gateway.reloading import Reloadable, Reloader
 from gateway.requests import RequestLimits
 from gateway.servicer import GenerationServicer
 from gateway.settings import GatewaySettings
-from gateway.tls import BadTlsFiles, Tls
 from gateway.tokenization import BadModelFolder, PromptTokenizer
 from outrider.api_keys import Access
+from outrider.pem_files import BadTlsFiles
+from outrider.reloading import Reloadable, Reloader
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
 from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
+from outrider.tls import Tls
 
 LINGER_S = 2.0  # at the end of a drain, for answers that are on their way out
 

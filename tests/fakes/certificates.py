@@ -4,7 +4,7 @@ from pathlib import Path
 
 import trustme
 
-from gateway.tls import TlsFiles
+from outrider.tls import TlsFiles
 
 
 def write_pair(ca: trustme.CA, folder: Path, name: str = "localhost") -> tuple[Path, Path]:

@@ -28,7 +28,6 @@ from gateway.quotas import Quotas
 from gateway.readiness import Readiness
 from gateway.requests import RequestLimits
 from gateway.servicer import GenerationServicer
-from gateway.tls import Tls
 from gateway.tokenization import PromptTokenizer
 from gateway.vllm_engine.servicer import VllmEngineServicer
 from gateway.vllm_engine.serving import add_vllm_engine
@@ -36,6 +35,7 @@ from outrider.api_keys import Access
 from outrider.grpc_status import abort
 from outrider.protocol.errors import OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
+from outrider.tls import Tls
 from outrider.v1 import (
     decoding_pb2,
     drafting_pb2,
