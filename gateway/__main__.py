@@ -24,6 +24,7 @@ from gateway.servicer import GenerationServicer
 from gateway.settings import GatewaySettings
 from gateway.tokenization import BadModelFolder, PromptTokenizer
 from outrider.api_keys import Access
+from outrider.discovery import Discovery
 from outrider.pem_files import BadTlsFiles
 from outrider.reloading import Reloadable, Reloader
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
@@ -77,7 +78,8 @@ async def serve(
     def open_client(address: str) -> DraftClient:
         return DraftClient(address, tokenizer, settings.worker_timeout_s, settings.model_name)
 
-    async with DraftWorkers(settings.draft_sources, open_client, metrics) as workers:
+    discovery = Discovery(settings.draft_sources)
+    async with DraftWorkers(discovery, open_client, metrics) as workers:
         gate = Gate(_admission(settings), metrics)
         placing = Placing(workers, metrics, settings.failover_timeout_s)
         limits = _limits(settings)

@@ -5,9 +5,10 @@ from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from gateway.discovery import MAX_PORT, WorkerSource, parse_sources
+from gateway.discovery import parse_sources
 from gateway.guard_settings import GuardSettings
 from gateway.load_settings import LoadSettings
+from outrider.discovery import MAX_PORT, Source
 from outrider.settings import LOOPBACK_HOSTS
 from outrider.telemetry.logging import check_level
 
@@ -75,7 +76,7 @@ class GatewaySettings(LoadSettings, GuardSettings):
         return self
 
     @property
-    def draft_sources(self) -> list[WorkerSource]:
+    def draft_sources(self) -> list[Source]:
         """Where draft workers are, at least one entry."""
         return parse_sources(self.draft_addresses)
 

@@ -32,6 +32,7 @@ from gateway.tokenization import PromptTokenizer
 from gateway.vllm_engine.servicer import VllmEngineServicer
 from gateway.vllm_engine.serving import add_vllm_engine
 from outrider.api_keys import Access
+from outrider.discovery import Discovery
 from outrider.grpc_status import abort
 from outrider.protocol.errors import OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
@@ -246,7 +247,7 @@ async def stage(
     def open_client(address: str) -> DraftClient:
         return DraftClient(address, tokenizer, answer_timeout_s)
 
-    async with DraftWorkers(sources, open_client, metrics) as workers:
+    async with DraftWorkers(Discovery(sources), open_client, metrics) as workers:
         placing = Placing(workers, metrics, failover_timeout_s)
         gate = Gate(Admission(max_running, max_queued, max_queued_bytes=2**20), metrics)
         quotas = Quotas()
