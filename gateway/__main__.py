@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.admission import Admission
 from gateway.draft_client import DraftClient
+from gateway.draft_tls import DraftTls
 from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
@@ -74,9 +75,12 @@ async def serve(
     guard = Guard(access, metrics, settings.guard_limits(), quotas)
     files = settings.tls_files()
     tls = Tls(files) if files is not None else None
+    draft_files = settings.draft_tls_files()
+    draft_tls = DraftTls(draft_files) if draft_files is not None else None
 
     def open_client(address: str) -> DraftClient:
-        return DraftClient(address, tokenizer, settings.worker_timeout_s, settings.model_name)
+        name = settings.model_name
+        return DraftClient(address, tokenizer, settings.worker_timeout_s, name, draft_tls)
 
     discovery = Discovery(settings.draft_sources)
     async with DraftWorkers(discovery, open_client, metrics) as workers:
@@ -100,10 +104,13 @@ async def serve(
         await http_listener.start(settings.http_host, settings.http_port)
         if settings.probe_port:
             await probe_listener.start(settings.probe_host, settings.probe_port)
+        reloadables = _reloadables(settings, access, tls)
+        if draft_tls is not None:
+            reloadables.append(_draft_certificates(draft_tls, workers))
         watches = [
             _watch("readiness", readiness.watch(), stopping),
             _watch("draft-workers", workers.watch(), stopping),
-            _watch("files", Reloader(_reloadables(settings, access, tls)).watch(), stopping),
+            _watch("files", Reloader(reloadables).watch(), stopping),
         ]
         if usage_file is not None:
             watches.append(_watch("usage", usage_file.keep(quotas), stopping))
@@ -174,6 +181,17 @@ def _reloadables(settings: GatewaySettings, access: Access, tls: Tls | None) -> 
     if tls is not None:
         parts.append(Reloadable("certificates", tls.paths, tls.reload))
     return parts
+
+
+def _draft_certificates(tls: DraftTls, workers: DraftWorkers) -> Reloadable:
+    """The gateway's own towards draft workers: connections are made anew with it."""
+    loop = asyncio.get_running_loop()
+
+    def load() -> None:
+        tls.reload()
+        loop.call_soon_threadsafe(workers.renew)
+
+    return Reloadable("certificates towards draft workers", tls.paths, load)
 
 
 def _watch(

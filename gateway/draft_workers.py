@@ -115,6 +115,11 @@ class DraftWorkers:
                     )
             await asyncio.sleep(INTERVAL_S)
 
+    def renew(self) -> None:
+        """Connects to all of them anew, as when there is a new certificate."""
+        for client in self._clients.values():
+            client.renew()
+
     async def changed(self) -> None:
         """Returns when anything was heard of any worker."""
         await self._change.wait()
@@ -193,15 +198,19 @@ class DraftWorkers:
         try:
             model = await client.describe()
         except OutriderError as error:
-            self._table.silent(address, error)
+            self._silent(address, error)
             if isinstance(error, WorkerSilent):
                 client.abandon()
         except Exception as error:
             _logger.exception("the question to the draft worker at %s failed", address)
-            self._table.silent(address, InternalFailure(f"internal error: {type(error).__name__}"))
+            self._silent(address, InternalFailure(f"internal error: {type(error).__name__}"))
         else:
             self._table.answered(address, model)
         self._tell()
+
+    def _silent(self, address: str, problem: OutriderError) -> None:
+        if self._table.silent(address, problem):
+            _logger.warning("draft worker %s cannot be used: %s", address, problem.message)
 
     def _tell(self) -> None:
         self._metrics.draft_workers.set(self._table.usable_count())

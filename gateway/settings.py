@@ -1,4 +1,4 @@
-"""Settings of the gateway: where it listens and whom it asks; the rest is in the two bases."""
+"""Settings of the gateway: where it listens and whom it asks; the rest is in its bases."""
 
 from pathlib import Path
 from typing import ClassVar, Self
@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from gateway.discovery import parse_sources
+from gateway.draft_tls_settings import DraftTlsSettings
 from gateway.guard_settings import GuardSettings
 from gateway.load_settings import LoadSettings
 from outrider.discovery import MAX_PORT, Source
@@ -13,7 +14,7 @@ from outrider.settings import LOOPBACK_HOSTS
 from outrider.telemetry.logging import check_level
 
 
-class GatewaySettings(LoadSettings, GuardSettings):
+class GatewaySettings(LoadSettings, DraftTlsSettings, GuardSettings):
     """The gateway: text in, text out, over gRPC and HTTP."""
 
     program: ClassVar[str] = "gateway"

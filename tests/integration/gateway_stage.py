@@ -209,11 +209,16 @@ class Stage:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-async def start_drafting(drafting: ScriptedDrafting, port: int = 0) -> tuple[grpc.aio.Server, int]:
+async def start_drafting(
+    drafting: ScriptedDrafting, port: int = 0, tls: Tls | None = None
+) -> tuple[grpc.aio.Server, int]:
     """Serves a scripted worker; on a free port where none is named."""
     server = grpc.aio.server()
     drafting_pb2_grpc.add_DraftingServiceServicer_to_server(drafting, server)
-    port = server.add_insecure_port(f"{HOST}:{port}")
+    if tls is None:
+        port = server.add_insecure_port(f"{HOST}:{port}")
+    else:
+        port = server.add_secure_port(f"{HOST}:{port}", tls.grpc_credentials())
     await server.start()
     return server, port
 
