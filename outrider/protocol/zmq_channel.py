@@ -62,17 +62,45 @@ def load_curve_keys(secret_file: Path, peers: Path) -> CurveKeys:
         UnsafeEndpoint: A file is missing, has no secret key, or is readable by others.
     """
     try:
-        mode = secret_file.stat().st_mode
+        found = secret_file.stat()
         public, secret = load_certificate(secret_file)
     except (OSError, ValueError) as error:
         raise UnsafeEndpoint(f"CURVE key file {secret_file}: {error}") from error
     if secret is None:
         raise UnsafeEndpoint(f"CURVE key file {secret_file} has no secret key")
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if os.name == "posix" and is_open_to_others(found.st_mode, found.st_uid, os.geteuid()):
         raise UnsafeEndpoint(f"CURVE key file {secret_file} is readable by others; chmod 600 it")
     if not peers.exists():
         raise UnsafeEndpoint(f"CURVE peers {peers} do not exist")
     return CurveKeys(public, secret, peers)
+
+
+def load_server_key(peers: Path) -> bytes:
+    """Reads the public key that the verify workers share, Z85.
+
+    Raises:
+        UnsafeEndpoint: The file holds none.
+    """
+    try:
+        return load_certificate(peers)[0]
+    except (OSError, ValueError) as error:
+        text = "must be the file of the verify workers' public key"
+        raise UnsafeEndpoint(f"CURVE peers {peers} {text}: {error}") from error
+
+
+def is_open_to_others(mode: int, owner: int, user: int) -> bool:
+    """True where a file's secret is known to more than whom it is for.
+
+    Root's file may be read by one group: that is how Kubernetes hands a secret to a process that is
+    not root.
+
+    Args:
+        mode: Of the file.
+        owner: Id of its owner.
+        user: Id of whoever is to read it.
+    """
+    allowed = stat.S_IRGRP if owner == 0 and user != 0 else 0
+    return bool(mode & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed)
 
 
 def check_endpoint(endpoint: str, has_keys: bool) -> None:
@@ -87,8 +115,13 @@ def check_endpoint(endpoint: str, has_keys: bool) -> None:
     """
     parts = urlsplit(endpoint)
     if parts.scheme == "ipc":
-        if not endpoint.removeprefix("ipc://"):
+        path = endpoint.removeprefix("ipc://")
+        if not path:
             raise UnsafeEndpoint(f"{endpoint} names no path")
+        if len(os.fsencode(path)) > zmq.IPC_PATH_MAX_LEN:
+            raise UnsafeEndpoint(
+                f"{endpoint} is too long: a socket's path has {zmq.IPC_PATH_MAX_LEN} bytes at most"
+            )
         return
     if parts.scheme != "tcp":
         raise UnsafeEndpoint(f"{endpoint} must start with ipc:// or tcp://")
@@ -118,7 +151,7 @@ class ZmqVerifyChannel:
         _make_private_folder(endpoint)
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
-        _set_common(self._socket)
+        _set_common(self._socket, endpoint)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a lost peer is an error, not a drop
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a restarted peer takes its name over
         self._authenticator: ThreadAuthenticator | None = None
@@ -172,7 +205,7 @@ class ZmqDraftChannel:
         keys: CURVE keys, needed beyond loopback.
 
     Raises:
-        UnsafeEndpoint: See `check_endpoint`.
+        UnsafeEndpoint: See `check_endpoint`; or the keys' `peers` cannot be used.
     """
 
     def __init__(
@@ -183,7 +216,7 @@ class ZmqDraftChannel:
     ) -> None:
         check_endpoint(endpoint, keys is not None)
         self.socket = context.socket(zmq.DEALER)
-        _set_common(self.socket)
+        _set_common(self.socket, endpoint)
         # A first byte of 0 is libzmq's own; a new name each boot can never meet its old self.
         self.socket.setsockopt(zmq.ROUTING_ID, b"\x01" + os.urandom(ROUTING_ID_BYTES))
         self.socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
@@ -191,7 +224,7 @@ class ZmqDraftChannel:
         if keys is not None:
             self.socket.curve_publickey = keys.public
             self.socket.curve_secretkey = keys.secret
-            self.socket.curve_serverkey = load_certificate(keys.peers)[0]
+            self.socket.curve_serverkey = load_server_key(keys.peers)
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self.socket.connect(endpoint)
 
@@ -214,7 +247,8 @@ class ZmqDraftChannel:
         self.socket.close()
 
 
-def _set_common(socket: "zmq.Socket[bytes]") -> None:
+def _set_common(socket: "zmq.Socket[bytes]", endpoint: str) -> None:
+    socket.setsockopt(zmq.IPV6, int("[" in endpoint))
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
     socket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
