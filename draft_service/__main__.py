@@ -17,9 +17,10 @@ from draft_service.pulse import Pulse
 from draft_service.servicer import DraftingServicer
 from draft_service.settings import DraftSettings
 from draft_service.streams import Streams
+from draft_service.verify_discovery import keep_finding
 from draft_service.worker import DraftWorker
 from outrider.canary import UselessHead
-from outrider.discovery import INTERVAL_S, Discovery
+from outrider.discovery import Discovery
 from outrider.pem_files import BadTlsFiles
 from outrider.protocol import messages as m
 from outrider.protocol.zmq_channel import UnsafeEndpoint, ZmqDraftChannel, load_server_key
@@ -83,7 +84,7 @@ async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
         )
         tasks = [
             asyncio.create_task(methods.canary.run(streams, worker)),
-            asyncio.create_task(_follow(Discovery(settings.verify_sources), worker)),
+            asyncio.create_task(keep_finding(Discovery(settings.verify_sources), worker.follow)),
             asyncio.create_task(_reloader(tls).watch()),
             asyncio.create_task(pulse.beat()),
         ]
@@ -107,17 +108,6 @@ async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _follow(discovery: Discovery, worker: DraftWorker) -> None:
-    """Tells the worker where verify workers are, whenever that has changed."""
-    told: list[str] = []
-    while True:
-        found = await discovery.find()
-        if found != told:
-            worker.follow(found)
-            told = found
-        await asyncio.sleep(INTERVAL_S)
 
 
 def _reloader(tls: Tls | None) -> Reloader:

@@ -1,28 +1,15 @@
 """Where workers are, as a resolver without a network says."""
 
 import logging
-from collections.abc import Sequence
 
 import pytest
 
 from outrider.discovery import Discovery, DnsName, parse_name
+from tests.fakes.dns import FakeDns
 
 pytestmark = pytest.mark.asyncio
 
 NAME = DnsName("verify.svc", 5, "tcp://")
-
-
-class FakeDns:
-    """Names that a test moves."""
-
-    def __init__(self, **addresses: list[str]) -> None:
-        self.addresses = addresses
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        found = self.addresses.get(host.partition(".")[0])
-        if not found:
-            raise OSError("no such name")
-        return found
 
 
 async def test_fixed_addresses_are_not_looked_up_and_come_once() -> None:

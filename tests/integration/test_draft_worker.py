@@ -1,0 +1,101 @@
+"""The draft worker's thread, as a health port sees it: while it turns, hangs and has ended."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import zmq
+
+from draft_service.drafters.none import NoDrafter
+from draft_service.engine import DraftEngine, TreeLimits
+from draft_service.worker import DraftWorker
+from outrider.protocol import messages as m
+from outrider.protocol.zmq_channel import ZmqDraftChannel
+from outrider.telemetry.metrics import DraftMetrics
+
+PATIENCE_S = 5.0
+LOOK_S = 0.01
+
+
+class HangingDrafter(NoDrafter):
+    """Stands still in each turn while its gate is shut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.is_inside = threading.Event()
+
+    def prepare(self) -> bool:
+        if not self.gate.is_set():
+            self.is_inside.set()
+            self.gate.wait(PATIENCE_S)
+        return False
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(LOOK_S)
+
+
+def test_a_thread_that_hangs_is_first_passed_over_and_then_given_up() -> None:
+    now = 0.0
+    drafter = HangingDrafter()
+    engine = DraftEngine(m.Hello(b"d" * 16), 10.0, {"none": drafter}, TreeLimits(4, 4, 1), 30.0)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    worker = DraftWorker(
+        engine,
+        {"none": drafter},
+        context,
+        lambda endpoint: ZmqDraftChannel(context, endpoint),
+        DraftMetrics(),
+        lambda events: None,
+        clock=lambda: now,
+    )
+    assert not worker.is_live, "it has not begun"
+    worker.start()
+    try:
+        assert worker.is_live
+        drafter.gate.clear()
+        assert drafter.is_inside.wait(PATIENCE_S)
+        now = 2.0
+        assert worker.is_stuck
+        assert worker.is_live
+        now = 10.1
+        assert not worker.is_live
+        drafter.gate.set()
+        wait_for(lambda: worker.is_live)
+    finally:
+        drafter.gate.set()
+        worker.stop()
+        context.term()
+    assert not worker.is_live
+
+
+def test_an_endpoint_that_cannot_be_connected_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = DraftEngine(m.Hello(b"d" * 16), 10.0, {"none": NoDrafter()}, TreeLimits(4, 4, 1), 30.0)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+
+    def open_channel(endpoint: str) -> ZmqDraftChannel:
+        if endpoint == "bad":
+            raise OSError("no such key")
+        return ZmqDraftChannel(context, endpoint)
+
+    worker = DraftWorker(engine, {}, context, open_channel, DraftMetrics(), lambda events: None)
+    worker.follow(["bad", "tcp://127.0.0.1:9"])
+    worker.start()
+    try:
+        wait_for(lambda: len(engine.fleet.links) == 2)
+        worker.follow(["tcp://127.0.0.1:9"])
+        wait_for(lambda: len(engine.fleet.links) == 1)
+        assert worker.is_live
+    finally:
+        worker.stop()
+        context.term()
+    errors = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert errors == ["no connection can be made to a verify worker at bad: no such key"]
