@@ -4,7 +4,7 @@ Shell: owns the sockets, in one thread. Takes no decisions: who is connected is 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import zmq
 
@@ -65,7 +65,7 @@ class VerifyChannels:
             channel.close()
             logger.info("verify worker %d has left; its connection is closed", number)
 
-    def send(self, number: int, messages: Iterable[ToVerify]) -> None:
+    def send(self, number: int, messages: Sequence[ToVerify]) -> None:
         """Sends without waiting; what is lost is repeated by the engine."""
         channel = self._channels.get(number)
         if channel is not None:

@@ -99,7 +99,8 @@ async def serve(
         if settings.playground:
             add_playground(app)
         http_listener = HttpListener(app, tls, read_timeout_s)
-        probe_listener = HttpListener(create_probe_app(readiness, metrics))
+        probe_app = create_probe_app(readiness, metrics, settings.probe_readers())
+        probe_listener = HttpListener(probe_app)
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)
         if settings.probe_port:

@@ -8,30 +8,26 @@ from typing import Self
 from prometheus_client import CollectorRegistry
 from pydantic import Field, field_validator, model_validator
 
-from outrider.metrics_token import BadMetricsToken, MetricsToken
+from outrider.metrics_settings import MetricsSettings
 from outrider.protocol.zmq_channel import (
     CurveKeys,
     UnsafeEndpoint,
     check_endpoint,
     load_curve_keys,
 )
-from outrider.settings import LOOPBACK_HOSTS, BadSettings, Settings
+from outrider.settings import LOOPBACK_HOSTS, BadSettings
 from outrider.telemetry.logging import check_level
 from outrider.telemetry.metrics_listener import start_metrics_server
 from outrider.worker_health import WorkerHealth
 
 
-class WorkerSettings(Settings):
+class WorkerSettings(MetricsSettings):
     """Base of both; a worker adds `metrics_port`, whose default is its own."""
 
     metrics_host: str = Field(
         "127.0.0.1", description="host of /metrics; beyond loopback with metrics_token_file only"
     )
     metrics_port: int = Field(0, description="port of /metrics; 0: none", ge=0, le=65535)
-    metrics_token_file: Path | None = Field(
-        None,
-        description="file with the token that whoever reads /metrics must send",
-    )
     health_host: str = Field("127.0.0.1", description="host of the health port")
     health_port: int = Field(
         0,
@@ -67,16 +63,10 @@ class WorkerSettings(Settings):
         Raises:
             BadSettings: The port is taken or not allowed, or the token cannot be used.
         """
-        admits = None
-        if self.metrics_token_file is not None:
-            try:
-                admits = MetricsToken.read(self.metrics_token_file).admits
-            except BadMetricsToken as error:
-                raise BadSettings(
-                    f"--metrics-token-file {self.metrics_token_file}: {error}"
-                ) from None
+        token = self.metrics_token()
         if not self.metrics_port:
             return
+        admits = token.admits if token is not None else None
         try:
             start_metrics_server(registry, self.metrics_host, self.metrics_port, admits)
         except OSError as error:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 READ_TIMEOUT_S = 10.0  # of a connection that says nothing; each one has a thread
-CHALLENGE = 'Bearer realm="metrics"'
+CHALLENGE = 'Bearer realm="metrics"'  # of WWW-Authenticate, with status 401
+NO_TOKEN = "send the token of --metrics-token-file: Authorization: Bearer TOKEN\n"
 
 Admits = Callable[[str], bool]
 """Whether a header `Authorization` ("" where there is none) lets its sender in."""
@@ -81,6 +82,6 @@ def _guarded(app: "WSGIApplication", admits: Admits) -> "WSGIApplication":
             return app(environ, start_response)
         headers = [("WWW-Authenticate", CHALLENGE), ("Content-Type", "text/plain")]
         start_response("401 Unauthorized", headers)
-        return [b"send the token of --metrics-token-file: Authorization: Bearer TOKEN\n"]
+        return [NO_TOKEN.encode()]
 
     return guard

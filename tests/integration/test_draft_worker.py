@@ -42,7 +42,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_thread_that_hangs_is_first_passed_over_and_then_given_up() -> None:
-    now = 0.0
+    times = [0.0]
     drafter = HangingDrafter()
     engine = DraftEngine(m.Hello(b"d" * 16), 10.0, {"none": drafter}, TreeLimits(4, 4, 1), 30.0)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -53,26 +53,27 @@ def test_a_thread_that_hangs_is_first_passed_over_and_then_given_up() -> None:
         lambda endpoint: ZmqDraftChannel(context, endpoint),
         DraftMetrics(),
         lambda events: None,
-        clock=lambda: now,
+        clock=lambda: times[-1],
     )
-    assert not worker.is_live, "it has not begun"
+    seen = [(worker.is_stuck, worker.is_live)]
     worker.start()
     try:
-        assert worker.is_live
+        seen.append((worker.is_stuck, worker.is_live))
         drafter.gate.clear()
         assert drafter.is_inside.wait(PATIENCE_S)
-        now = 2.0
-        assert worker.is_stuck
-        assert worker.is_live
-        now = 10.1
-        assert not worker.is_live
+        for now in (2.0, 10.1):
+            times.append(now)
+            seen.append((worker.is_stuck, worker.is_live))
         drafter.gate.set()
         wait_for(lambda: worker.is_live)
     finally:
         drafter.gate.set()
         worker.stop()
         context.term()
-    assert not worker.is_live
+    seen.append((worker.is_stuck, worker.is_live))
+    before, turning, passed_over, given_up, after = seen
+    assert (before, turning, after) == ((False, False), (False, True), (False, False))
+    assert (passed_over, given_up) == ((True, True), (True, False))
 
 
 def test_an_endpoint_that_cannot_be_connected_harms_nobody(

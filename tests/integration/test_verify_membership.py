@@ -188,9 +188,9 @@ async def cluster(keys: CurveKeys, port: int) -> AsyncIterator[Cluster]:
 async def test_workers_join_and_leave_under_exact_streams(curve, port, start) -> None:
     a, b = start(A), start(B)
     async with cluster(curve[1], port) as on:
-        assert not on.worker.takes_sessions
+        before = on.worker.takes_sessions
         await on.point_at(A)
-        assert on.worker.takes_sessions
+        assert (before, on.worker.takes_sessions) == (False, True)
         a.target.gate.clear()
         running = [asyncio.create_task(on.run(number)) for number in range(6)]
         await until(lambda: on.worker.session_count == 6)

@@ -102,7 +102,9 @@ def test_an_unknown_service_is_not_found(probe: Probe) -> None:
 def test_there_is_nothing_else_on_the_port(health: WorkerHealth) -> None:
     port = health.listen(HOST, 0)
     with grpc.insecure_channel(f"{HOST}:{port}") as channel:
-        call = channel.unary_unary("/outrider.v1.DraftingService/GetWorker")
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/outrider.v1.DraftingService/GetWorker"
+        )
         with pytest.raises(grpc.RpcError) as caught:
             call(b"", timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -115,5 +117,10 @@ def test_a_worker_is_asked_by_another_thread_than_its_own(
 ) -> None:
     """So it answers while the worker's own thread is busy, as with a model that loads."""
     was_asked = Event()
-    health.follow(lambda: was_asked.set() or True, lambda: False)
+
+    def is_live() -> bool:
+        was_asked.set()
+        return True
+
+    health.follow(is_live, lambda: False)
     assert was_asked.wait(PATIENCE_S)

@@ -9,14 +9,14 @@ from draft_service.pulse import Pulse
 
 @pytest.mark.asyncio
 async def test_a_loop_that_does_not_beat_is_not_live() -> None:
-    now = 0.0
-    pulse = Pulse(10.0, lambda: now)
-    now = 1000.0
-    assert pulse.is_live, "it has not begun"
+    times = [0.0]
+    pulse = Pulse(10.0, lambda: times[-1])
+    times.append(1000.0)
+    lived = [pulse.is_live]  # it has not begun
     beating = asyncio.create_task(pulse.beat())
     await asyncio.sleep(0)
-    now = 1010.0
-    assert pulse.is_live
-    now = 1010.1
-    assert not pulse.is_live
+    for now in (1010.0, 1010.1):
+        times.append(now)
+        lived.append(pulse.is_live)
+    assert lived == [True, True, False]
     beating.cancel()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.draft_tls import DraftTlsFiles
 from gateway.settings import GatewaySettings
 from outrider.api_keys import make_key
 from outrider.key_file import key_line
@@ -99,10 +100,40 @@ def test_a_warning_says_what_can_be_read_on_the_way() -> None:
     assert "reads keys, prompts and answers" in with_keys
 
 
-def test_probes_from_elsewhere_are_allowed_and_warned_of() -> None:
+def test_probes_from_elsewhere_read_metrics_with_a_token_only(tmp_path: Path) -> None:
+    elsewhere = ("--probe-host", "0.0.0.0", "--probe-port", "8081")
     assert load("--probe-host", "0.0.0.0").warnings == []  # there is no such listener
-    (warning,) = load("--probe-host", "0.0.0.0", "--probe-port", "8081").warnings
+    assert load("--probe-port", "8081").probe_readers() is None, "everybody on this machine"
+    closed = load(*elsewhere)
+    (warning,) = closed.warnings
     assert warning.startswith("--probe-host 0.0.0.0 is beyond this machine")
+    assert "--metrics-token-file" in warning
+    readers = closed.probe_readers()
+    assert readers is not None
+    assert not readers("")
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef\n")
+    guarded = load(*elsewhere, "--metrics-token-file", str(file))
+    assert guarded.warnings == []
+    readers = guarded.probe_readers()
+    assert readers is not None
+    assert readers("Bearer 0123456789abcdef")
+    file.write_text("short")
+    with pytest.raises(BadSettings, match=r"--metrics-token-file .*: must hold one token"):
+        guarded.probe_readers()
+
+
+def test_certificates_towards_draft_workers_go_together() -> None:
+    assert load().draft_tls_files() is None
+    parts = ["--draft-tls-ca", "ca", "--draft-tls-cert", "c", "--draft-tls-key", "k"]
+    files = load(*parts).draft_tls_files()
+    assert files == DraftTlsFiles(Path("ca"), Path("c"), Path("k"), "draft")
+    named = load(*parts, "--draft-tls-name", "draft.svc").draft_tls_files()
+    assert named is not None
+    assert named.name == "draft.svc"
+    for some in (parts[:2], parts[2:], parts[:2] + parts[4:]):
+        with pytest.raises(BadSettings, match="set all three or none"):
+            load(*some)
 
 
 @pytest.mark.parametrize(

@@ -209,9 +209,9 @@ def test_a_worker_is_live_while_a_step_takes_no_longer_than_it_may(row_us, step_
 def test_a_worker_that_is_told_to_end_takes_no_sessions_and_is_live():
     stage = Stage()
     stage.worker.turn()
-    assert stage.worker.takes_sessions
+    seen = [(stage.worker.is_live, stage.worker.takes_sessions)]
     stage.worker.stop(drain_s=100.0)
-    assert not stage.worker.takes_sessions
-    assert stage.worker.is_live
-    stage.now += 60.0
-    assert not stage.worker.is_live, "nobody turns it"
+    seen.append((stage.worker.is_live, stage.worker.takes_sessions))
+    stage.now += 60.0  # nobody turns it
+    seen.append((stage.worker.is_live, stage.worker.takes_sessions))
+    assert seen == [(True, True), (True, False), (False, False)]
