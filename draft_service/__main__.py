@@ -88,7 +88,8 @@ async def _serve(settings: DraftSettings, environ: Mapping[str, str]) -> bool:
             asyncio.create_task(_reloader(tls).watch()),
             asyncio.create_task(pulse.beat()),
         ]
-        logger.info("ready: gRPC on %s:%d", settings.grpc_host, settings.grpc_port)
+        with_tls = ", with TLS" if tls is not None else ""
+        logger.info("ready: gRPC on %s:%d%s", settings.grpc_host, settings.grpc_port, with_tls)
         while not stopping.is_set() and worker.is_alive and not any(map(_has_failed, tasks)):
             await _wait(stopping, WORKER_CHECK_S)
         health.drain()

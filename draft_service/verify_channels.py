@@ -59,11 +59,13 @@ class VerifyChannels:
         """Closes the channels whose links are gone, behind what was sent there."""
         self._unusable &= links.keys()
         for number in self._channels.keys() - links.keys():
-            channel = self._channels.pop(number)
-            self._poller.unregister(channel.socket)
-            self._poller.unregister(channel.monitor)
-            channel.close()
-            logger.info("verify worker %d has left; its connection is closed", number)
+            logger.info("verify worker %d has left", number)
+            self._close(number)
+
+    def close_all(self) -> None:
+        """At the end."""
+        for number in list(self._channels):
+            self._close(number)
 
     def send(self, number: int, messages: Sequence[ToVerify]) -> None:
         """Sends without waiting; what is lost is repeated by the engine."""
@@ -71,3 +73,9 @@ class VerifyChannels:
         if channel is not None:
             for batch in batched(messages):
                 channel.send(*batch)
+
+    def _close(self, number: int) -> None:
+        channel = self._channels.pop(number)
+        self._poller.unregister(channel.socket)
+        self._poller.unregister(channel.monitor)
+        channel.close()

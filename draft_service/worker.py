@@ -135,7 +135,7 @@ class DraftWorker:
                 self._drain_wakes()
                 self._turn()
         finally:
-            self._channels.close({})
+            self._channels.close_all()
             self._wake_receiver.close()
             self._wake_sender.close()
 

@@ -19,6 +19,12 @@ def parse_sources(text: str) -> list[Source]:
     return [_parse(entry) for entry in entries]
 
 
+def host_of(source: Source) -> str:
+    """The host or name of an entry, without brackets."""
+    host = source.rpartition(":")[0] if isinstance(source, str) else source.host
+    return host.strip("[]")
+
+
 def _parse(entry: str) -> Source:
     if entry.startswith(DNS_PREFIX):
         return parse_name(entry)

@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from gateway.discovery import parse_sources
+from gateway.discovery import host_of, parse_sources
 from gateway.draft_tls_settings import DraftTlsSettings
 from gateway.guard_settings import GuardSettings
 from gateway.load_settings import LoadSettings
@@ -108,6 +108,13 @@ class GatewaySettings(LoadSettings, DraftTlsSettings, GuardSettings, MetricsSett
             found.append(
                 f"{beyond} is beyond this machine and there is no TLS: whoever is on the way reads "
                 f"{what}; set --tls-cert and --tls-key, or put a proxy that has TLS in front"
+            )
+        far = [source for source in self.draft_sources if host_of(source) not in LOOPBACK_HOSTS]
+        if far and self.draft_tls_ca is None:
+            found.append(
+                f"draft workers at {far[0]} are beyond this machine and there is no TLS to them: "
+                "whoever is on the way reads prompts and answers; set --draft-tls-ca, "
+                "--draft-tls-cert and --draft-tls-key"
             )
         if self._probes_from_elsewhere and self.metrics_token_file is None:
             found.append(

@@ -108,7 +108,7 @@ class Discovery:
     async def _behind(self, name: DnsName) -> list[str]:
         try:
             addresses = await self._resolve(name.host, name.port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label that no name can have
             if name not in self._unanswered:
                 self._unanswered.add(name)
                 kept = len(self._known.get(name, ()))

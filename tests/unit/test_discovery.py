@@ -42,6 +42,10 @@ async def test_what_is_known_stays_while_a_name_has_no_answer(
     ]
 
 
+async def test_a_name_that_cannot_exist_is_nobody() -> None:
+    assert await Discovery([parse_name("dns:a..b:5")]).find() == []
+
+
 async def test_the_system_is_asked_where_nobody_else_is() -> None:
     names = [parse_name("dns:127.0.0.1:5"), parse_name("dns:[::1]:6", "tcp://")]
     assert await Discovery(names).find() == ["127.0.0.1:5", "tcp://[::1]:6"]

@@ -123,6 +123,16 @@ def test_probes_from_elsewhere_read_metrics_with_a_token_only(tmp_path: Path) ->
         guarded.probe_readers()
 
 
+def test_draft_workers_elsewhere_without_tls_are_warned_of() -> None:
+    tls = ("--draft-tls-ca", "ca", "--draft-tls-cert", "c", "--draft-tls-key", "k")
+    for here in ("127.0.0.1:1,[::1]:2", "dns:localhost:3"):
+        assert load("--draft-addresses", here).warnings == []
+    for elsewhere in ("127.0.0.1:1,10.0.0.1:1", "dns:draft.svc:1", "[fd00::1]:1"):
+        (warning,) = load("--draft-addresses", elsewhere).warnings
+        assert "there is no TLS to them" in warning
+        assert load("--draft-addresses", elsewhere, *tls).warnings == []
+
+
 def test_certificates_towards_draft_workers_go_together() -> None:
     assert load().draft_tls_files() is None
     parts = ["--draft-tls-ca", "ca", "--draft-tls-cert", "c", "--draft-tls-key", "k"]
