@@ -62,13 +62,13 @@ def load_curve_keys(secret_file: Path, peers: Path) -> CurveKeys:
         UnsafeEndpoint: A file is missing, has no secret key, or is readable by others.
     """
     try:
-        found = secret_file.stat()
+        mode = secret_file.stat().st_mode
         public, secret = load_certificate(secret_file)
     except (OSError, ValueError) as error:
         raise UnsafeEndpoint(f"CURVE key file {secret_file}: {error}") from error
     if secret is None:
         raise UnsafeEndpoint(f"CURVE key file {secret_file} has no secret key")
-    if os.name == "posix" and is_open_to_others(found.st_mode, found.st_uid, os.geteuid()):
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UnsafeEndpoint(f"CURVE key file {secret_file} is readable by others; chmod 600 it")
     if not peers.exists():
         raise UnsafeEndpoint(f"CURVE peers {peers} do not exist")
@@ -86,21 +86,6 @@ def load_server_key(peers: Path) -> bytes:
     except (OSError, ValueError) as error:
         text = "must be the file of the verify workers' public key"
         raise UnsafeEndpoint(f"CURVE peers {peers} {text}: {error}") from error
-
-
-def is_open_to_others(mode: int, owner: int, user: int) -> bool:
-    """True where a file's secret is known to more than whom it is for.
-
-    Root's file may be read by one group: that is how Kubernetes hands a secret to a process that is
-    not root.
-
-    Args:
-        mode: Of the file.
-        owner: Id of its owner.
-        user: Id of whoever is to read it.
-    """
-    allowed = stat.S_IRGRP if owner == 0 and user != 0 else 0
-    return bool(mode & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed)
 
 
 def check_endpoint(endpoint: str, has_keys: bool) -> None:

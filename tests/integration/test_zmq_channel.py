@@ -17,7 +17,6 @@ from outrider.protocol.zmq_channel import (
     ZmqDraftChannel,
     ZmqVerifyChannel,
     check_endpoint,
-    is_open_to_others,
     load_curve_keys,
     load_server_key,
 )
@@ -297,24 +296,6 @@ def test_key_files_must_be_secret_and_complete(certificates):
     secret.chmod(0o644)
     with pytest.raises(UnsafeEndpoint, match="chmod 600"):
         load_curve_keys(secret, certificates)
-
-
-@pytest.mark.parametrize(
-    ("mode", "owner", "user", "is_open"),
-    [
-        (0o100600, 1000, 1000, False),
-        (0o100400, 0, 0, False),
-        (0o100440, 0, 1000, False),
-        (0o100440, 0, 0, True),
-        (0o100440, 1000, 1000, True),
-        (0o100460, 0, 1000, True),
-        (0o100444, 0, 1000, True),
-        (0o100604, 1000, 1000, True),
-    ],
-)
-def test_only_roots_file_may_be_read_by_a_group(mode, owner, user, is_open):
-    """A secret of Kubernetes is root's, and of the group that the pod's process is in."""
-    assert is_open_to_others(mode, owner, user) is is_open
 
 
 def test_a_draft_worker_needs_the_one_key_of_its_verify_workers(certificates):
