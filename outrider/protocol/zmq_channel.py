@@ -114,7 +114,7 @@ def check_endpoint(endpoint: str, has_keys: bool) -> None:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise UnsafeEndpoint(f"{endpoint}: {error}") from error
-    if not host or not port:
+    if not host or not port or parts.path:
         raise UnsafeEndpoint(f"{endpoint} must be tcp://HOST:PORT")
     if host not in LOOPBACK_HOSTS and not has_keys:
         raise UnsafeEndpoint(
@@ -191,6 +191,7 @@ class ZmqDraftChannel:
 
     Raises:
         UnsafeEndpoint: See `check_endpoint`; or the keys' `peers` cannot be used.
+        zmq.ZMQError: libzmq does not take the endpoint.
     """
 
     def __init__(
@@ -200,6 +201,7 @@ class ZmqDraftChannel:
         keys: CurveKeys | None = None,
     ) -> None:
         check_endpoint(endpoint, keys is not None)
+        server_key = load_server_key(keys.peers) if keys is not None else b""
         self.socket = context.socket(zmq.DEALER)
         _set_common(self.socket, endpoint)
         # A first byte of 0 is libzmq's own; a new name each boot can never meet its old self.
@@ -209,9 +211,13 @@ class ZmqDraftChannel:
         if keys is not None:
             self.socket.curve_publickey = keys.public
             self.socket.curve_secretkey = keys.secret
-            self.socket.curve_serverkey = load_server_key(keys.peers)
+            self.socket.curve_serverkey = server_key
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self.socket.connect(endpoint)
+        try:
+            self.socket.connect(endpoint)
+        except zmq.ZMQError:
+            self.close()
+            raise
 
     def send(self, *messages: Message) -> bool:
         """As `DraftChannel.send`."""

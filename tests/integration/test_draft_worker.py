@@ -1,5 +1,6 @@
 """The draft worker's thread, as a health port sees it: while it turns, hangs and has ended."""
 
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from outrider.telemetry.metrics import DraftMetrics
 
 PATIENCE_S = 5.0
 LOOK_S = 0.01
+BAD = "tcp://[fe80::1]:9"
 
 
 class HangingDrafter(NoDrafter):
@@ -83,12 +85,12 @@ def test_an_endpoint_that_cannot_be_connected_harms_nobody(
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
 
     def open_channel(endpoint: str) -> ZmqDraftChannel:
-        if endpoint == "bad":
-            raise OSError("no such key")
+        if endpoint == BAD:
+            raise zmq.ZMQError(errno.EINVAL)
         return ZmqDraftChannel(context, endpoint)
 
     worker = DraftWorker(engine, {}, context, open_channel, DraftMetrics(), lambda events: None)
-    worker.follow(["bad", "tcp://127.0.0.1:9"])
+    worker.follow([BAD, "tcp://127.0.0.1:9"])
     worker.start()
     try:
         wait_for(lambda: len(engine.fleet.links) == 2)
@@ -99,4 +101,4 @@ def test_an_endpoint_that_cannot_be_connected_harms_nobody(
         worker.stop()
         context.term()
     errors = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
-    assert errors == ["no connection can be made to a verify worker at bad: no such key"]
+    assert errors == [f"no connection can be made to a verify worker at {BAD}: Invalid argument"]

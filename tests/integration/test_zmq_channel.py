@@ -247,6 +247,7 @@ def test_strangers_endpoints_need_keys(endpoint):
         "ipc:///" + "x" * 108,
         "",
         "tcp://:5",
+        "tcp://127.0.0.1:5/x",
     ],
 )
 def test_malformed_endpoints(endpoint):
