@@ -46,7 +46,7 @@ class DraftWorkers:
     Args:
         sources: Where they are; may be exchanged while they are watched.
         open_client: Makes the client of an address.
-        metrics: Shows how many answer.
+        metrics: Shows how many are known, answer and rest.
     """
 
     def __init__(
@@ -210,6 +210,9 @@ class DraftWorkers:
         self._tell()
 
     def _tell(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._metrics.known_draft_workers.set(len(self._clients))
         self._metrics.draft_workers.set(self._table.usable_count())
+        self._metrics.resting_draft_workers.set(self._table.resting_count(now))
         self._change.set()
         self._change = asyncio.Event()

@@ -4,7 +4,7 @@ Never a prompt or an answer, and no error text, which may quote one. Time is an 
 """
 
 from opentelemetry import trace
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode, format_trace_id
 
 from gateway.finish_reasons import FINISH_REASON_NAMES
 from gateway.requests import GenerationJob
@@ -43,6 +43,13 @@ class RequestRecord:
         """What the request has cost: its prompt, if a worker had it, and all that was sent."""
         return self._completion_count + (self._prompt_count if self._is_placed else 0)
 
+    @property
+    def _exemplar(self) -> dict[str, str] | None:
+        """Leads from a metric to the trace of a request that it counts."""
+        if not self.span.is_recording():
+            return None
+        return {"trace_id": format_trace_id(self.span.get_span_context().trace_id)}
+
     def read(self, job: GenerationJob, model: str) -> None:
         """The request was accepted as this job."""
         self._prompt_count = len(job.prompt_token_ids)
@@ -70,7 +77,7 @@ class RequestRecord:
         if message.token_ids:
             if self._first_token is None:
                 self._first_token = now
-                self._metrics.time_to_first_token.observe(now - self._arrived)
+                self._metrics.time_to_first_token.observe(now - self._arrived, self._exemplar)
             self._last_token = now
             self._completion_count += len(message.token_ids)
         if message.finish_reason and self.span.is_recording():
@@ -87,7 +94,9 @@ class RequestRecord:
             now: Seconds, on the clock of the arrival.
         """
         self._metrics.requests.labels(outcome=outcome).inc()
-        self._metrics.request_duration.observe(now - self._arrived)
+        self._metrics.request_duration.observe(now - self._arrived, self._exemplar)
+        self._metrics.tokens.labels(type="input").inc(self.token_count - self._completion_count)
+        self._metrics.tokens.labels(type="output").inc(self._completion_count)
         if self._first_token is not None and self._completion_count > 1:
             spread = (self._last_token - self._first_token) / (self._completion_count - 1)
             self._metrics.time_per_output_token.observe(spread)

@@ -9,7 +9,7 @@ from gateway.discovery import MAX_PORT, WorkerSource, parse_sources
 from gateway.guard_settings import GuardSettings
 from gateway.load_settings import LoadSettings
 from outrider.settings import LOOPBACK_HOSTS
-from outrider.telemetry.logging import check_level
+from outrider.telemetry.logging import LogFormat, check_level
 
 
 class GatewaySettings(LoadSettings, GuardSettings):
@@ -53,6 +53,9 @@ class GatewaySettings(LoadSettings, GuardSettings):
     )
     playground: bool = Field(True, description="serve the page at / of the HTTP listener")
     log_level: str = Field("info", description="debug, info, warning or error")
+    log_format: LogFormat = Field(
+        "text", description="text, or json: one object a line, for what collects logs"
+    )
 
     @field_validator("draft_addresses")
     @classmethod

@@ -13,7 +13,7 @@ from outrider.protocol.zmq_channel import (
     load_curve_keys,
 )
 from outrider.settings import BadSettings, Settings, check_loopback
-from outrider.telemetry.logging import check_level
+from outrider.telemetry.logging import LogFormat, check_level
 from outrider.telemetry.metrics import start_metrics_server
 
 
@@ -30,6 +30,9 @@ class WorkerSettings(Settings):
         None, description="file or folder with the CURVE public keys of the other side's workers"
     )
     log_level: str = Field("info", description="debug, info, warning or error")
+    log_format: LogFormat = Field(
+        "text", description="text, or json: one object a line, for what collects logs"
+    )
 
     def curve_keys(self) -> CurveKeys | None:
         """The keys of this end; None where none are set.
