@@ -4,6 +4,7 @@ Refuses to know who has filled them: other processes on the same device count to
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 from prometheus_client import Gauge
@@ -24,10 +25,14 @@ def show_device_memory(
         memory_info: Free bytes and all bytes of a device; called from the metrics thread.
     """
     for device in {device for device in devices if device.type != "cpu"}:
-        gauge.labels(str(device), "free").set_function(lambda d=device: memory_info(d)[0])
-        gauge.labels(str(device), "used").set_function(lambda d=device: _used(memory_info(d)))
+        gauge.labels(str(device), "free").set_function(partial(_free, memory_info, device))
+        gauge.labels(str(device), "used").set_function(partial(_used, memory_info, device))
 
 
-def _used(memory: tuple[int, int]) -> int:
-    free, total = memory
+def _free(memory_info: MemoryInfo, device: torch.device) -> int:
+    return memory_info(device)[0]
+
+
+def _used(memory_info: MemoryInfo, device: torch.device) -> int:
+    free, total = memory_info(device)
     return total - free
