@@ -125,3 +125,15 @@ def test_the_collectors_pipelines_name_parts_that_are_configured() -> None:
         for kind in ("receivers", "processors", "exporters"):
             assert set(pipeline[kind]) <= set(config[kind])
     assert set(config["service"]["extensions"]) <= set(config["extensions"])
+
+
+def test_what_scales_asks_for_series_that_a_service_shows() -> None:
+    """Autoscalers name series too, elsewhere in the manifests."""
+    shown = set().union(*(families.series() for families in by_service().values()))
+    found = {
+        (path.name, name)
+        for path in (ROOT / "deploy" / "kustomize").rglob("*.yaml")
+        if MONITORING not in path.parents
+        for name in re.findall(r"\b(?:outrider|gen_ai)_\w+", path.read_text(encoding="utf-8"))
+    }
+    assert {(file, name) for file, name in found if name not in shown} == set()
