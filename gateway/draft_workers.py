@@ -62,7 +62,6 @@ class DraftWorkers:
         self._clients: dict[str, DraftClient] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._answering: set[str] = set()  # for the log: who does and who does not, as it changes
         self._change = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -184,7 +183,6 @@ class DraftWorkers:
     def _part_with(self, address: str) -> None:
         """Its running streams may end there; the connection is closed behind them."""
         self._table.leave(address)
-        self._answering.discard(address)
         if watch := self._watches.pop(address, None):
             watch.cancel()
         closing = asyncio.create_task(self._clients.pop(address).close(PARTING_S))
@@ -202,9 +200,6 @@ class DraftWorkers:
             model = await client.describe()
         except OutriderError as error:
             self._table.silent(address, error)
-            if address in self._answering:
-                self._answering.discard(address)
-                _logger.warning("the draft worker at %s is lost: %s", address, error.message)
             if isinstance(error, WorkerSilent):
                 client.abandon()
         except Exception as error:
@@ -212,9 +207,6 @@ class DraftWorkers:
             self._table.silent(address, InternalFailure(f"internal error: {type(error).__name__}"))
         else:
             self._table.answered(address, model)
-            if address in self._clients and address not in self._answering:
-                self._answering.add(address)
-                _logger.info("the draft worker at %s answers", address)
         self._tell()
 
     def _tell(self) -> None:
