@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from gateway.contained_app import ContainedApp
 from gateway.interceptors import ErrorInterceptor
 from gateway.servicer import GenerationServicer
-from gateway.tls import Tls
+from outrider.tls import Tls
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name

@@ -67,26 +67,34 @@ def _serve(settings: VerifySettings, ranks: Ranks, environ: Mapping[str, str]) -
     keys = settings.curve_keys()
     metrics = VerifyMetrics()
     settings.serve_metrics(metrics.registry)
-    model, blocks = load_model(settings, ranks)
-    loaded = describe_target(model, blocks, settings, ranks)
-    metrics.kv_blocks_total.set(loaded.blocks.block_count)
-    show_device_memory(metrics.device_memory, (layer.device for layer in model.layers))
-    channel = _bind(settings.endpoint, keys)
-    cost_table = loaded.identity.cost_table
-    token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
-    worker = VerifyWorker(
-        VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
-        TorchExecutor(loaded.model, blocks.block_count * blocks.block_size),
-        channel,
-        metrics,
-        on_decided=RoundSpans().record,
-    )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop(settings.drain_timeout_s))
-    watch_parent(lambda: worker.stop(0.0), environ)
-    logger.info("ready: %s on %s", loaded.identity.target.model, channel.endpoint)
-    worker.run()
-    dismiss(ranks)
+    # Health is answered while the model loads: that may take minutes, and is no hang.
+    with settings.serve_health() as health:
+        model, blocks = load_model(settings, ranks)
+        loaded = describe_target(model, blocks, settings, ranks)
+        metrics.kv_blocks_total.set(loaded.blocks.block_count)
+        show_device_memory(metrics.device_memory, (layer.device for layer in model.layers))
+        channel = _bind(settings.endpoint, keys)
+        cost_table = loaded.identity.cost_table
+        token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
+        worker = VerifyWorker(
+            VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
+            TorchExecutor(loaded.model, blocks.block_count * blocks.block_size),
+            channel,
+            metrics,
+            on_decided=RoundSpans().record,
+        )
+
+        def drain(*_: object) -> None:
+            health.drain()
+            worker.stop(settings.drain_timeout_s)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, drain)
+        watch_parent(lambda: worker.stop(0.0), environ)
+        health.follow(lambda: worker.is_live, lambda: worker.takes_sessions)
+        logger.info("ready: %s on %s", loaded.identity.target.model, channel.endpoint)
+        worker.run()
+        dismiss(ranks)
 
 
 def _follow(settings: VerifySettings, ranks: Ranks) -> None:

@@ -4,7 +4,6 @@ Each service makes its own registry, so that two of them can live in one test. R
 something is counted. The exported names are a public contract; tests hold the full list.
 """
 
-from http.server import HTTPServer
 from importlib.metadata import version
 from typing import Final
 
@@ -16,7 +15,6 @@ from prometheus_client import (
     Info,
     ProcessCollector,
     disable_created_metrics,
-    start_http_server,
 )
 from prometheus_client.exposition import choose_encoder
 
@@ -292,41 +290,6 @@ class VerifyMetrics:
             "Peers whose sessions were freed because they fell silent.",
             registry=self.registry,
         )
-
-
-class MetricsServer:
-    """The running listener; whoever started it closes it."""
-
-    def __init__(self, server: HTTPServer) -> None:
-        self._server = server
-
-    @property
-    def port(self) -> int:
-        """Port that is bound, also where 0 was asked for."""
-        return self._server.server_port
-
-    def close(self) -> None:
-        """Stops answering and frees the port."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def start_metrics_server(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
-    """Answers `GET /metrics` from a daemon thread.
-
-    Args:
-        registry: What to show.
-        host: Address to bind.
-        port: Port to bind; 0 takes a free one.
-
-    Returns:
-        The listener.
-
-    Raises:
-        OSError: The port is taken or not allowed.
-    """
-    server, _ = start_http_server(port, addr=host, registry=registry)
-    return MetricsServer(server)
 
 
 def render(registry: CollectorRegistry, accept_header: str) -> tuple[bytes, str]:

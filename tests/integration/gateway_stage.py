@@ -28,14 +28,15 @@ from gateway.quotas import Quotas
 from gateway.readiness import Readiness
 from gateway.requests import RequestLimits
 from gateway.servicer import GenerationServicer
-from gateway.tls import Tls
 from gateway.tokenization import PromptTokenizer
 from gateway.vllm_engine.servicer import VllmEngineServicer
 from gateway.vllm_engine.serving import add_vllm_engine
 from outrider.api_keys import Access
+from outrider.discovery import Discovery
 from outrider.grpc_status import abort
 from outrider.protocol.errors import OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
+from outrider.tls import Tls
 from outrider.v1 import (
     decoding_pb2,
     drafting_pb2,
@@ -208,11 +209,16 @@ class Stage:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-async def start_drafting(drafting: ScriptedDrafting, port: int = 0) -> tuple[grpc.aio.Server, int]:
+async def start_drafting(
+    drafting: ScriptedDrafting, port: int = 0, tls: Tls | None = None
+) -> tuple[grpc.aio.Server, int]:
     """Serves a scripted worker; on a free port where none is named."""
     server = grpc.aio.server()
     drafting_pb2_grpc.add_DraftingServiceServicer_to_server(drafting, server)
-    port = server.add_insecure_port(f"{HOST}:{port}")
+    if tls is None:
+        port = server.add_insecure_port(f"{HOST}:{port}")
+    else:
+        port = server.add_secure_port(f"{HOST}:{port}", tls.grpc_credentials())
     await server.start()
     return server, port
 
@@ -246,7 +252,7 @@ async def stage(
     def open_client(address: str) -> DraftClient:
         return DraftClient(address, tokenizer, answer_timeout_s)
 
-    async with DraftWorkers(sources, open_client, metrics) as workers:
+    async with DraftWorkers(Discovery(sources), open_client, metrics) as workers:
         placing = Placing(workers, metrics, failover_timeout_s)
         gate = Gate(Admission(max_running, max_queued, max_queued_bytes=2**20), metrics)
         quotas = Quotas()

@@ -181,7 +181,7 @@ async def test_workers_come_and_go_by_name() -> None:
         await on.readiness.ask()
         server, port = await start_drafting(second)
         try:
-            on.workers.sources = parse_sources(f"dns:{HOST}:{port}")
+            on.workers.discovery.sources = parse_sources(f"dns:{HOST}:{port}")
             await on.workers.ask()
             assert on.workers.addresses == [f"{HOST}:{port}"]
             assert text_of(await answer(on, prompt())) == "abc"
