@@ -68,6 +68,8 @@ class VerifyFleet:
         refusals = [link.refusal for link in self.links.values() if link.refusal]
         if refusals:
             return f"the verify worker refused this draft worker: {refusals[0]}"
+        if self.target is not None:
+            return "all verify workers that answer are about to end"
         return "no verify worker answers; it may still be loading its model"
 
     def follow(self, names: Sequence[str]) -> None:

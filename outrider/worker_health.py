@@ -11,6 +11,7 @@ worker's own loop, so that they answer while it loads a model, and tell the trut
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -36,16 +37,13 @@ class WorkerHealth:
 
     def __init__(self) -> None:
         self._servicer = health.HealthServicer()
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="health")
-        self._server = grpc.server(self._pool, options=_OPTIONS)
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, self._server)
         # Held while an answer is found and shown; a signal's handler may come in between.
         self._lock = threading.RLock()
         self._shown: dict[str, bool] = {}
         self._is_live: Asks = lambda: True
         self._is_ready: Asks = lambda: False
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="health", daemon=True)
+        self._running = ExitStack()
 
     def listen(self, host: str, port: int) -> int:
         """Begins to answer.
@@ -61,13 +59,20 @@ class WorkerHealth:
             OSError: The port cannot be bound.
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._look()
+        pool = self._running.enter_context(ThreadPoolExecutor(_THREADS, "health"))
+        server = grpc.server(pool, options=_OPTIONS)
+        self._running.callback(lambda: server.stop(0).wait())
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
         try:
-            bound = self._server.add_insecure_port(address)
+            bound = server.add_insecure_port(address)
         except RuntimeError as error:
             raise OSError(f"{address} cannot be bound; is it in use?") from error
-        self._server.start()
-        self._thread.start()
+        self._look()
+        server.start()
+        watch = threading.Thread(target=self._watch, name="health", daemon=True)
+        watch.start()
+        self._running.callback(watch.join)
+        self._running.callback(self._closing.set)
         return bound
 
     def follow(self, is_live: Asks, is_ready: Asks) -> None:
@@ -83,11 +88,7 @@ class WorkerHealth:
 
     def close(self) -> None:
         """Stops answering."""
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._server.stop(0).wait()
-        self._pool.shutdown()
+        self._running.close()
 
     def _watch(self) -> None:
         while not self._closing.wait(INTERVAL_S):

@@ -1,6 +1,7 @@
 """The three processes as they are deployed: beyond loopback, found by name, each one known to the
 others by its certificate or key, watched over health ports and metrics with a token."""
 
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -9,10 +10,15 @@ from pathlib import Path
 
 import grpc
 import trustme
+import zmq
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from zmq.auth import create_certificates
 
 from outrider.evaluation.service import free_ports, wait_until_served
+from outrider.protocol import messages as m
+from outrider.protocol.channel import Received
+from outrider.protocol.decoding import DecodeLimits, Sampling
+from outrider.protocol.zmq_channel import ZmqDraftChannel
 from tests.e2e.processes import wait_for
 from tests.e2e.streams import Client, ids_of, ids_request
 from tests.e2e.test_separate_processes import START_TIMEOUT_S, running
@@ -127,8 +133,8 @@ def test_three_processes_that_know_each_other_serve_beyond_loopback(
             **watched,
         )
         wait_until_served(f"127.0.0.1:{grpc_port}", gateway, START_TIMEOUT_S)
-        assert health_of(verify_health) == {"live": SERVING, "ready": SERVING}
-        assert health_of(draft_health) == {"live": SERVING, "ready": SERVING}
+        for port in (verify_health, draft_health):
+            wait_for("a worker that is ready", says(port, SERVING, SERVING))
         client = Client(f"127.0.0.1:{grpc_port}")
         stack.callback(client.close)
         cycle = tiny_model.cycle()
@@ -137,3 +143,41 @@ def test_three_processes_that_know_each_other_serve_beyond_loopback(
         for port in (probe_port, draft_metrics, verify_metrics):
             assert metrics_status(port, f"Bearer {TOKEN}") == 200
             assert metrics_status(port, "") == 401
+
+
+def test_a_verify_worker_that_drains_is_live_and_at_once_not_ready(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    verify_port, health_port = free_ports(2)
+    endpoint = f"tcp://127.0.0.1:{verify_port}"
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with running(
+        tmp_path / "verify.log",
+        "verify_service",
+        model=tiny_model.folder,
+        endpoint=endpoint,
+        dtype="float32",
+        threads=1,
+        metrics_port=0,
+        health_port=health_port,
+        lease_ms=60_000,
+    ) as process:
+        wait_for("loading or more", lambda: health_of(health_port), START_TIMEOUT_S)
+        wait_for("a worker that is ready", says(health_port, SERVING, SERVING), START_TIMEOUT_S)
+        peer = ZmqDraftChannel(context, endpoint)
+        session_id = b"s" * 16
+        limits = DecodeLimits(5, ignore_eos=True)
+        peer.send(m.Hello(b"boot"))
+        peer.send(m.OpenSession(session_id, 0, (1, 2), 2, Sampling(), limits))
+        wait_for("its greeting", lambda: any(peer.receive()))
+        process.send_signal(signal.SIGTERM)
+        wait_for("its farewell", lambda: any(_is_farewell(one) for one in peer.receive()))
+        assert health_of(health_port) == {"live": SERVING, "ready": NOT_SERVING}
+        peer.send(m.CloseSession(session_id, 0))
+        assert process.wait(START_TIMEOUT_S) == 0
+        peer.close()
+    context.term()
+
+
+def _is_farewell(received: Received) -> bool:
+    return isinstance(received.message, m.GoAway)

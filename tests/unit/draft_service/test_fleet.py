@@ -192,6 +192,16 @@ def test_who_leaves_keeps_its_sessions_and_gets_no_new_ones(fleet, outbox):
     assert not fleet.is_parting
 
 
+def test_workers_that_are_about_to_end_are_none_to_wait_for(fleet):
+    greet(fleet, 0)
+    greet(fleet, 1)
+    fleet.handle(0, m.GoAway("upgrade"), 0.0)
+    fleet.follow(["a"])
+    assert fleet.choose({}, KEY) is None
+    assert fleet.ready_count == 0
+    assert fleet.problem() == "all verify workers that answer are about to end"
+
+
 def test_who_comes_back_before_its_sessions_ended_is_used_as_before(fleet):
     greet(fleet, 0)
     greet(fleet, 1)
