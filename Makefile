@@ -20,7 +20,7 @@ ARGS ?=
 # Two test processes share two cores; torch in each of them must not take both.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help setup serve test check lint bench exactness format clean
+.PHONY: help setup serve test check lint bench exactness format generated clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ format: setup ## Rewrite the sources as `make check` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/buf format protos --write
+
+generated: setup ## Write docs/settings.md and the PrometheusRule anew, from what they are made of
+	$(BIN)/python -m tests.contract.generated
 
 clean: ## Remove .venv, generated stubs and caches (the pulled model stays)
 	rm -rf $(VENV) outrider/v1 build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \

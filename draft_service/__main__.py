@@ -47,7 +47,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         SystemExit: A setting is bad (78), or the worker's thread died (1).
     """
     settings = load_settings_or_exit(DraftSettings, argv, environ)
-    setup_logging("draft", settings.log_level)
+    setup_logging("draft", settings.log_level, log_format=settings.log_format)
     setup_tracing("outrider-draft", environ)
     try:
         is_clean = asyncio.run(_serve(settings, environ))

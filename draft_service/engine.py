@@ -82,7 +82,7 @@ class DraftEngine:
     ) -> None:
         self.outbox: Outbox = []
         self.events: list[Event] = []
-        self.stale_messages = 0
+        self.stale_messages = self.lost_verify_workers = self.moved_sessions = 0
         self.fleet = VerifyFleet(hello, verify_timeout_s, self.outbox, layout)
         self._drafters = drafters
         self._limits = limits
@@ -139,12 +139,14 @@ class DraftEngine:
 
     def cut(self, link: int, now: float) -> None:
         """The connection to a verify worker broke: nobody waits for its silence."""
+        self.lost_verify_workers += self.fleet.links[link].is_ready
         if self.fleet.cut(link):
             self._evict(link, now)
 
     def tick(self, now: float) -> None:
         """Does what time asks for."""
         for link in self.fleet.tick(now):
+            self.lost_verify_workers += 1
             self._evict(link, now)
         for drafting in list(self._draftings.values()):
             if drafting.link is None:
@@ -266,6 +268,7 @@ class DraftEngine:
             if drafting.link == link:
                 drafting.link, drafting.homeless_since = None, now
                 drafting.failovers += 1
+                self.moved_sessions += 1
 
     def _place_again(self, drafting: Drafting, now: float) -> None:
         link = self._choose_link(drafting)

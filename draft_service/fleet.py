@@ -56,6 +56,11 @@ class VerifyFleet:
         """Links that take sessions."""
         return sum(link.is_ready for link in self.links.values())
 
+    @property
+    def listed_count(self) -> int:
+        """Links that are to be used, whether their workers answer or not."""
+        return sum(link.is_listed for link in self.links.values())
+
     def problem(self) -> str:
         """Why there is no verify worker now, for a client to read."""
         if not self.links:

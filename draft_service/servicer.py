@@ -56,6 +56,7 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         try:
             drafting = _drafting(request, self._methods, traceparent(span))
             span.set_attribute(attributes.SESSION_ID, short_id(request.session_id))
+            span.set_attribute(attributes.EPOCH, request.epoch)
             span.set_attribute(attributes.METHOD, drafting.method)
             async with aclosing(self._streams.run(self._worker, drafting)) as rounds:
                 async for done in rounds:

@@ -7,7 +7,7 @@ one call of `on_events`, made in this thread.
 import logging
 import threading
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -62,8 +62,9 @@ class DraftWorker:
         self._wake_sender, self._wake_receiver = _wake_pair(context)
         self._channels = VerifyChannels(open_channel, self._wake_receiver)
         self._stopping = threading.Event()
-        self._stale_reported = 0
+        self._reported: Counter[str] = Counter()
         self._turned_at = clock()
+        metrics.turn_age.set_function(lambda: clock() - self._turned_at)
         self._has_more = False  # to prepare, while nothing arrives
         self._thread = threading.Thread(target=self._run, name="draft-worker", daemon=True)
         self.target: TargetDescription | None = None
@@ -207,8 +208,11 @@ class DraftWorker:
         self._metrics.sessions.set(self.session_count)
         self.ready_count = self._engine.fleet.ready_count
         self._metrics.verify_workers.set(self.ready_count)
-        self._metrics.stale_messages.inc(self._engine.stale_messages - self._stale_reported)
-        self._stale_reported = self._engine.stale_messages
+        self._metrics.known_verify_workers.set(self._engine.fleet.listed_count)
+        for name in ("stale_messages", "lost_verify_workers", "moved_sessions"):
+            count = getattr(self._engine, name)
+            getattr(self._metrics, name).inc(count - self._reported[name])
+            self._reported[name] = count
 
 
 def _wake_pair(

@@ -51,7 +51,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         SystemExit: A setting is bad (78).
     """
     settings = load_settings_or_exit(GatewaySettings, argv, environ)
-    setup_logging("gateway", settings.log_level)
+    setup_logging("gateway", settings.log_level, log_format=settings.log_format)
     setup_tracing("outrider-gateway", environ)
     try:
         tokenizer = PromptTokenizer.from_folder(settings.model)

@@ -45,7 +45,7 @@ class DraftWorkers:
     Args:
         discovery: Finds them.
         open_client: Makes the client of an address.
-        metrics: Shows how many answer.
+        metrics: Shows how many are known, answer and rest.
     """
 
     def __init__(
@@ -213,6 +213,9 @@ class DraftWorkers:
             _logger.warning("draft worker %s cannot be used: %s", address, problem.message)
 
     def _tell(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._metrics.known_draft_workers.set(len(self._clients))
         self._metrics.draft_workers.set(self._table.usable_count())
+        self._metrics.resting_draft_workers.set(self._table.resting_count(now))
         self._change.set()
         self._change = asyncio.Event()

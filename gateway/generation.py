@@ -31,6 +31,7 @@ from outrider.protocol.errors import (
     InternalFailure,
     OutriderError,
 )
+from outrider.telemetry import attributes
 from outrider.telemetry.logging import origin
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import traceparent as traceparent_of
@@ -156,7 +157,8 @@ class Generation:
         self._gate.check(caller.line, request.ByteSize(), deadline)
         model = await self._workers.model()
         job = (await self._read(request, model)).of_tenant(caller.tenant)
-        record.read(job, model.name)
+        operation = attributes.CHAT if request.HasField("chat") else attributes.TEXT_COMPLETION
+        record.read(job, model.name, operation)
         limits = job.limits
         if limits is None:
             for number in range(job.choices):

@@ -12,7 +12,7 @@ from gateway.load_settings import LoadSettings
 from outrider.discovery import MAX_PORT, Source
 from outrider.metrics_settings import MetricsSettings
 from outrider.settings import LOOPBACK_HOSTS
-from outrider.telemetry.logging import check_level
+from outrider.telemetry.logging import LogFormat, check_level
 from outrider.telemetry.metrics_listener import Admits
 
 
@@ -61,6 +61,9 @@ class GatewaySettings(LoadSettings, DraftTlsSettings, GuardSettings, MetricsSett
     )
     playground: bool = Field(True, description="serve the page at / of the HTTP listener")
     log_level: str = Field("info", description="debug, info, warning or error")
+    log_format: LogFormat = Field(
+        "text", description="text, or json: one object a line, for what collects logs"
+    )
 
     @field_validator("draft_addresses")
     @classmethod

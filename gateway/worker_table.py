@@ -144,6 +144,12 @@ class WorkerTable:
         """Workers that answer."""
         return sum(entry.model is not None for entry in self._entries.values())
 
+    def resting_count(self, now: float) -> int:
+        """Of these, workers that others go before at the moment."""
+        return sum(
+            entry.model is not None and entry.rests_until > now for entry in self._entries.values()
+        )
+
     def choose(self, wish: Wish, now: float) -> Placement | None:
         """Finds a worker for a stream.
 

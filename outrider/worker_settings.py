@@ -16,7 +16,7 @@ from outrider.protocol.zmq_channel import (
     load_curve_keys,
 )
 from outrider.settings import LOOPBACK_HOSTS, BadSettings
-from outrider.telemetry.logging import check_level
+from outrider.telemetry.logging import LogFormat, check_level
 from outrider.telemetry.metrics_listener import start_metrics_server
 from outrider.worker_health import WorkerHealth
 
@@ -43,6 +43,9 @@ class WorkerSettings(MetricsSettings):
         None, description="file or folder with the CURVE public keys of the other side's workers"
     )
     log_level: str = Field("info", description="debug, info, warning or error")
+    log_format: LogFormat = Field(
+        "text", description="text, or json: one object a line, for what collects logs"
+    )
 
     def curve_keys(self) -> CurveKeys | None:
         """The keys of this end; None where none are set.

@@ -57,6 +57,8 @@ class VerifyWorker:
         self._on_decided = on_decided
         self._clock = clock
         self._turns = 0
+        self._turned_at = clock()
+        metrics.turn_age.set_function(lambda: clock() - self._turned_at)
         self._ran = False
         self._answered: list[VerifySession] = []
         self._grace_until = 0.0
@@ -100,6 +102,7 @@ class VerifyWorker:
     def turn(self) -> None:
         """One turn: take what has arrived, run one step, answer."""
         self._turns += 1
+        self._turned_at = self._clock()
         self._late_at = self._clock() + DEAD_AFTER_S
         # After a step there may be more to run; where there was nothing, only a message can help.
         wait_ms = READING_WAIT_MS if self._engine.is_reading else IDLE_WAIT_MS

@@ -4,6 +4,7 @@ Each service makes its own registry, so that two of them can live in one test. R
 something is counted. The exported names are a public contract; tests hold the full list.
 """
 
+from importlib.metadata import version
 from typing import Final
 
 from prometheus_client import (
@@ -11,6 +12,8 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
+    ProcessCollector,
     disable_created_metrics,
 )
 from prometheus_client.exposition import choose_encoder
@@ -23,11 +26,29 @@ _TOKENS_PER_ROUND: Final = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
+def _turn_age(registry: CollectorRegistry) -> Gauge:
+    """Of a worker's loop; taken when the page is read, so that it grows while the loop hangs."""
+    return Gauge(
+        "outrider_turn_age_seconds",
+        "Since the loop of this worker began its last turn; it grows where the loop hangs.",
+        registry=registry,
+    )
+
+
+def _registry(role: str) -> CollectorRegistry:
+    """With what every process shows: its version and, on Linux, its memory, time and files."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    build = Info("outrider_build", "What runs here.", registry=registry)
+    build.info({"version": version("outrider"), "role": role})
+    return registry
+
+
 class GatewayMetrics:
     """What the gateway counts, per request."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _registry("gateway")
         self.queued_requests = Gauge(
             "outrider_queued_requests",
             "Requests that wait for a place.",
@@ -48,6 +69,16 @@ class GatewayMetrics:
             "Draft workers that answer.",
             registry=self.registry,
         )
+        self.known_draft_workers = Gauge(
+            "outrider_known_draft_workers",
+            "Draft workers that are listed or found by name, whether they answer or not.",
+            registry=self.registry,
+        )
+        self.resting_draft_workers = Gauge(
+            "outrider_resting_draft_workers",
+            "Draft workers that answer, but where streams failed: others go before them.",
+            registry=self.registry,
+        )
         self.failovers = Counter(
             "outrider_failovers_total",
             "Times that a stream lost its draft worker and was placed anew.",
@@ -57,6 +88,18 @@ class GatewayMetrics:
             "outrider_requests_total",
             "Requests that ended, by how they did; refused ones too.",
             ["outcome"],
+            registry=self.registry,
+        )
+        self.tokens = Counter(
+            "outrider_tokens_total",
+            "Tokens of requests: input, of prompts that a worker took, and output, sent.",
+            ["type"],
+            registry=self.registry,
+        )
+        self.queue_seconds = Histogram(
+            "outrider_queue_seconds",
+            "How long a request waited for its place; 0 where one was free.",
+            buckets=_SECONDS,
             registry=self.registry,
         )
         self.time_to_first_token = Histogram(
@@ -83,7 +126,7 @@ class DraftMetrics:
     """What a draft worker counts, per round."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _registry("draft")
         self.rounds = Counter(
             "outrider_rounds_total",
             "Exchanges of a tree and a verdict.",
@@ -138,6 +181,22 @@ class DraftMetrics:
             "Verify workers that take sessions.",
             registry=self.registry,
         )
+        self.known_verify_workers = Gauge(
+            "outrider_known_verify_workers",
+            "Verify workers that are listed or found by name, whether they answer or not.",
+            registry=self.registry,
+        )
+        self.lost_verify_workers = Counter(
+            "outrider_lost_verify_workers_total",
+            "Times that a verify worker fell silent or its connection broke.",
+            registry=self.registry,
+        )
+        self.moved_sessions = Counter(
+            "outrider_moved_sessions_total",
+            "Times that a session lost its verify worker and was placed anew.",
+            registry=self.registry,
+        )
+        self.turn_age = _turn_age(self.registry)
         self.stale_messages = Counter(
             "outrider_stale_messages_total",
             "Messages dropped because of an old epoch or round.",
@@ -161,7 +220,7 @@ class VerifyMetrics:
     """What a verify worker counts, per step."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _registry("verify")
         self.kv_blocks_in_use = Gauge(
             "outrider_kv_blocks_in_use",
             "Blocks of the KV pool that sessions hold.",
@@ -170,6 +229,12 @@ class VerifyMetrics:
         self.kv_blocks_total = Gauge(
             "outrider_kv_blocks_total",
             "Blocks of the KV pool.",
+            registry=self.registry,
+        )
+        self.device_memory = Gauge(
+            "outrider_device_memory_bytes",
+            "Memory of the devices that hold the target, used (by whomever) and free; none: CPU.",
+            ["device", "state"],
             registry=self.registry,
         )
         self.sessions = Gauge(
@@ -182,6 +247,7 @@ class VerifyMetrics:
             "Sessions whose tree waits for its step.",
             registry=self.registry,
         )
+        self.turn_age = _turn_age(self.registry)
         self.step_seconds = Histogram(
             "outrider_step_seconds",
             "One forward pass of the target with its acceptance.",

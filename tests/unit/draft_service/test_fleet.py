@@ -185,6 +185,7 @@ def test_who_leaves_keeps_its_sessions_and_gets_no_new_ones(fleet, outbox):
     fleet.tick(1.0)
     assert [number for number, _ in outbox] == [0, 1], "it is still told that we are alive"
     assert fleet.is_parting
+    assert fleet.listed_count == 1, "one that parts is not missed"
     assert fleet.tick(20.0) == [0, 1], "and its silence is still a loss"
     fleet.part({None})
     assert list(fleet.links) == [1]

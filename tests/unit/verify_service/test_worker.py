@@ -142,6 +142,16 @@ def test_metrics_tell_what_happened():
     assert stage.metric("outrider_kv_blocks_in_use") == 0
 
 
+def test_the_age_of_the_turn_grows_while_the_loop_hangs():
+    stage = Stage()
+    stage.answers()
+    assert stage.metric("outrider_turn_age_seconds") == 0
+    stage.now += 40.0
+    assert stage.metric("outrider_turn_age_seconds") == 40
+    stage.answers()
+    assert stage.metric("outrider_turn_age_seconds") == 0
+
+
 def test_a_silent_peer_is_forgotten_only_after_its_mail_was_read():
     stage = Stage()
     stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
