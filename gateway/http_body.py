@@ -16,7 +16,6 @@ from gateway.json_body import (
     StrictBody,
     Uint32,
     Uint64,
-    read_json,
     read_logit_bias,
 )
 from outrider.protocol.errors import InvalidField
@@ -171,18 +170,6 @@ class GenerateBody(StrictBody):
             request.chat.SetInParent()
             for message in self.chat:
                 request.chat.messages.add(role=message.role, content=message.content)
-
-
-def read_body(data: bytes) -> GenerateBody:
-    """Reads a request body.
-
-    Args:
-        data: UTF-8 JSON.
-
-    Raises:
-        InvalidField: As for `read_json`.
-    """
-    return read_json(GenerateBody, data)
 
 
 def body_schema() -> dict[str, Any]:

@@ -77,6 +77,11 @@ def error_body(error: HttpError) -> dict[str, Any]:
 
 def error_response(error: HttpError) -> JSONResponse:
     """The whole answer of a request that failed before its first message."""
+    return JSONResponse(error_body(error), status_code=error.status, headers=error_headers(error))
+
+
+def error_headers(error: HttpError) -> dict[str, str]:
+    """Headers of such an answer, in whatever shape its body is."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
@@ -84,7 +89,7 @@ def error_response(error: HttpError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in (408, 413, 415):
         headers["Connection"] = "close"  # the rest of the body is not read
-    return JSONResponse(error_body(error), status_code=error.status, headers=headers)
+    return headers
 
 
 def error_event(error: HttpError) -> str:

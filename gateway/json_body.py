@@ -67,7 +67,7 @@ class StrictBody(BaseModel):
     def _has_known_fields(cls, value: Any) -> Any:
         if isinstance(value, dict):
             for name in value:
-                if name not in _field_names(cls):
+                if name not in field_names(cls):
                     raise _UnknownField(name)
         return value
 
@@ -76,7 +76,7 @@ B = TypeVar("B", bound=StrictBody)
 
 
 @cache
-def _field_names(cls: type[StrictBody]) -> frozenset[str]:
+def field_names(cls: type[StrictBody]) -> frozenset[str]:
     """As they stand in JSON."""
     return frozenset(info.alias or name for name, info in cls.model_fields.items())
 
@@ -94,13 +94,30 @@ def read_json(cls: type[B], data: bytes) -> B:
     Raises:
         InvalidField: It is not JSON, or a field is unknown or has the wrong type.
     """
+    return read_fields(cls, read_value(data))
+
+
+def read_value(data: bytes) -> Any:
+    """Whatever stands in a body.
+
+    Raises:
+        InvalidField: It is not JSON.
+    """
     try:
-        value = json.loads(
+        return json.loads(
             data.decode(), object_pairs_hook=_Objects().read, parse_constant=_refuse_constant
         )
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidField("body", f"is not valid JSON: {reason}") from None
+
+
+def read_fields(cls: type[B], value: Any) -> B:
+    """What stands in a body, as a body of this kind.
+
+    Raises:
+        InvalidField: A field is unknown or has the wrong type.
+    """
     try:
         return cls.model_validate(value)
     except ValidationError as error:

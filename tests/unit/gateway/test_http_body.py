@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.http_body import body_schema, read_body
+from gateway.http_body import GenerateBody, body_schema
+from gateway.json_body import read_json
 from outrider.protocol.errors import InvalidField
 from outrider.v1 import decoding_pb2, generation_pb2
 
 
 def to_proto(**fields: Any) -> generation_pb2.GenerateRequest:
-    return read_body(json.dumps(fields).encode()).to_proto()
+    return read_json(GenerateBody, json.dumps(fields).encode()).to_proto()
 
 
 def test_a_full_body_is_the_same_request_as_over_grpc() -> None:
@@ -98,7 +99,7 @@ def test_a_short_form_beside_its_field_is_refused() -> None:
 )
 def test_a_bad_form_names_its_field(body: Any, field: str) -> None:
     with pytest.raises(InvalidField) as caught:
-        read_body(json.dumps(body).encode()).to_proto()
+        read_json(GenerateBody, json.dumps(body).encode()).to_proto()
     assert caught.value.field == field
 
 
@@ -132,7 +133,7 @@ def test_a_schema_may_be_an_object_or_its_text() -> None:
 )
 def test_what_is_not_json_in_unicode_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidField):
-        read_body(data).to_proto()
+        read_json(GenerateBody, data).to_proto()
 
 
 def test_the_schema_stands_on_its_own() -> None:
