@@ -7,8 +7,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from gateway.approaches import http_approach
-from gateway.generation import Generation
-from gateway.guard import Guard
 from gateway.http_calls import HttpCalls
 from gateway.http_errors import CLIENT_CLOSED_REQUEST, HttpError, error_response, http_error
 from gateway.openai_routes import add_openai_routes
@@ -22,30 +20,19 @@ from outrider.protocol.errors import InternalFailure, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
 
 
-def create_app(
-    generation: Generation,
-    readiness: Readiness,
-    metrics: GatewayMetrics,
-    max_request_bytes: int,
-    guard: Guard,
-    read_timeout_s: float,
-) -> FastAPI:
+def create_app(calls: HttpCalls, readiness: Readiness, metrics: GatewayMetrics) -> FastAPI:
     """Builds the HTTP API.
 
     Args:
-        generation: Answers requests.
-        readiness: Answers /health.
+        calls: Leads from requests to answers; its guard also lets in who asks for metrics.
+        readiness: Answers /health, which is for everybody.
         metrics: Shown at /metrics.
-        max_request_bytes: Largest body.
-        guard: Lets callers in; /health is for everybody.
-        read_timeout_s: How long a client may read nothing of its answer, seconds.
 
     Returns:
         An ASGI application.
     """
     app = FastAPI(title="Outrider", version=version("outrider"))
     _add_error_handlers(app)
-    calls = HttpCalls(generation, guard, max_request_bytes, read_timeout_s)
     tgi_routes = TgiRoutes(calls)
     add_own_routes(app, calls, tgi_routes)
     tgi_routes.add_to(app)
@@ -59,7 +46,7 @@ def create_app(
     @app.get("/metrics")
     async def show_metrics(request: Request) -> Response:
         """All metrics in the Prometheus or OpenMetrics text form."""
-        guard.admit(http_approach(request), Permission.METRICS)
+        calls.guard.admit(http_approach(request), Permission.METRICS)
         return metrics_response(request, metrics)
 
     return app

@@ -34,12 +34,14 @@ class HttpCalls:
         guard: Lets callers in.
         max_request_bytes: Largest body.
         read_timeout_s: How long a client may read nothing of its answer, seconds.
+        send_timeout_s: How long it may take to send its body, seconds.
     """
 
     generation: Generation
     guard: Guard
     max_request_bytes: int
     read_timeout_s: float
+    send_timeout_s: float
 
     async def read(self, request: Request, read: Callable[[bytes], T]) -> tuple[Caller, T]:
         """Lets the caller in and reads what it asks.
@@ -51,9 +53,11 @@ class HttpCalls:
         Raises:
             OutriderError: It may not ask, or the body is not well-formed.
             HttpError: The body is of another kind, too large or too late.
+            ClientGone: Nobody sends the rest of it.
         """
         caller = self.guard.admit(http_approach(request), Permission.GENERATE)
-        return caller, await parsed(read, await read_json_bytes(request, self.max_request_bytes))
+        data = await read_json_bytes(request, self.max_request_bytes, self.send_timeout_s)
+        return caller, await parsed(read, data)
 
     def generate(
         self, request: Request, proto: generation_pb2.GenerateRequest, caller: Caller

@@ -116,8 +116,10 @@ def read_fields(cls: type[B], value: Any) -> B:
     """What stands in a body, as a body of this kind.
 
     Raises:
-        InvalidField: A field is unknown or has the wrong type.
+        InvalidField: It has no fields, or one is unknown or has the wrong type.
     """
+    if not isinstance(value, dict):
+        raise InvalidField("body", "must be a JSON object")
     try:
         return cls.model_validate(value)
     except ValidationError as error:
