@@ -21,6 +21,7 @@ STATUS_OF_CODE = {
     ErrorCode.DEADLINE_EXCEEDED: 504,
 }
 CLIENT_CLOSED_REQUEST = 499
+MAX_SHOWN_CHARS = 256
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "overloaded_error"}
 
@@ -60,6 +61,17 @@ def http_error(error: OutriderError) -> HttpError:
         message = f"{param}: {error.message.removeprefix(f'{error.field}: ')}"
     status = STATUS_OF_CODE[error.code]
     return HttpError(status, error.reason.lower(), message, param, error.retry_after_s)
+
+
+def unknown_model(name: str, served: str) -> HttpError:
+    """Somebody asks for a model that is not here.
+
+    Args:
+        name: Of it, up to MAX_SHOWN_CHARS of which are shown.
+        served: Name of the one that is.
+    """
+    text = f"model: {name[:MAX_SHOWN_CHARS]!r} is not served here; {served!r} is"
+    return HttpError(404, "model_not_found", text, "model")
 
 
 def error_body(error: HttpError) -> dict[str, Any]:

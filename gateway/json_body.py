@@ -147,6 +147,35 @@ def read_logit_bias(field: str, bias: dict[str, Any] | None) -> dict[int, float]
     return read
 
 
+def body_in_openapi(*shapes: type[StrictBody]) -> dict[str, Any]:
+    """What an OpenAPI document says of a route's body.
+
+    Args:
+        shapes: It has one of them.
+    """
+    schemas = [_schema(shape) for shape in shapes]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+
+
+def _schema(cls: type[StrictBody]) -> dict[str, Any]:
+    """Without references, so that it may stand anywhere in a document."""
+    schema = cls.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolved(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolved(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return resolved(definitions[part["$ref"].rpartition("/")[2]])
+        return {key: resolved(value) for key, value in part.items()}
+
+    whole: dict[str, Any] = resolved(schema)
+    return whole
+
+
 class _Objects:
     """Makes the objects of one body, and counts what is in them."""
 

@@ -117,6 +117,8 @@ class OpenAiBody(StrictBody):
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
+    safety_identifier: Label | None = None
+    prompt_cache_key: Label | None = None
     # Ours.
     top_k: Uint32 | None = None
     min_p: Number | None = None

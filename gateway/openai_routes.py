@@ -14,8 +14,14 @@ from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT
 from gateway.generation import Generation
 from gateway.http_calls import HttpCalls
-from gateway.http_errors import HttpError, error_event, error_response, http_error
-from gateway.json_body import read_json
+from gateway.http_errors import (
+    HttpError,
+    error_event,
+    error_response,
+    http_error,
+    unknown_model,
+)
+from gateway.json_body import body_in_openapi, read_json
 from gateway.openai_body import ChatBody, CompletionBody, openai_field
 from gateway.openai_messages import AnswerShape
 from outrider.protocol.errors import InvalidField, OutriderError
@@ -47,12 +53,12 @@ def add_openai_routes(app: FastAPI, calls: HttpCalls) -> None:
         except OutriderError as error:
             return error_response(openai_error(error))
 
-    @app.post("/v1/chat/completions")
+    @app.post("/v1/chat/completions", openapi_extra=body_in_openapi(ChatBody))
     async def chat_completions(request: Request) -> Response:
         """Answers a conversation, in the shapes of the OpenAI API."""
         return await answer(request, ChatBody)
 
-    @app.post("/v1/completions")
+    @app.post("/v1/completions", openapi_extra=body_in_openapi(CompletionBody))
     async def completions(request: Request) -> Response:
         """Continues a text, in the shapes of the OpenAI API."""
         return await answer(request, CompletionBody)
@@ -71,8 +77,7 @@ async def _read(
 ) -> tuple[generation_pb2.GenerateRequest, AnswerShape]:
     served = await generation.describe()
     if body.model != served.model:
-        text = f"model: {body.model!r} is not served here; {served.model!r} is"
-        raise HttpError(404, "model_not_found", text, "model")
+        raise unknown_model(body.model, served.model)
     proto = body.to_proto()
     is_chat = isinstance(body, ChatBody)
     return proto, AnswerShape(

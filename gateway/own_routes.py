@@ -1,9 +1,10 @@
-"""POST /generate in the shape of this service, and /v1/models. Translates, decides nothing.
+"""POST /generate in the shape of this service, and what is served. Translates, decides nothing.
 
 A body in the shape of TGI is passed on to `tgi_routes.py`.
 """
 
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -15,18 +16,16 @@ from gateway.approaches import http_approach
 from gateway.choices import Messages
 from gateway.event_stream import DONE_EVENT
 from gateway.guard import Caller
-from gateway.http_body import GenerateBody, body_schema
+from gateway.http_body import GenerateBody
 from gateway.http_calls import HttpCalls
-from gateway.http_errors import error_event, http_error
+from gateway.http_errors import error_event, http_error, unknown_model
 from gateway.http_messages import message_json
-from gateway.json_body import read_fields, read_value
+from gateway.json_body import body_in_openapi, read_fields, read_value
 from gateway.tgi_body import TgiBody, is_tgi, read_tgi
 from gateway.tgi_routes import TgiRoutes
 from outrider.api_keys import Permission
 from outrider.protocol.errors import InvalidField, OutriderError
 from outrider.v1 import generation_pb2
-
-_JSON_CONTENT = {"application/json": {"schema": body_schema()}}
 
 
 def add_own_routes(app: FastAPI, calls: HttpCalls, tgi: TgiRoutes) -> None:
@@ -38,7 +37,7 @@ def add_own_routes(app: FastAPI, calls: HttpCalls, tgi: TgiRoutes) -> None:
         tgi: Answers bodies in the shape of TGI.
     """
 
-    @app.post("/generate", openapi_extra={"requestBody": {"content": _JSON_CONTENT}})
+    @app.post("/generate", openapi_extra=body_in_openapi(GenerateBody, TgiBody))
     async def generate(request: Request) -> Response:
         """Generates from one prompt, as JSON or as server-sent events."""
         caller, body = await calls.read(request, _read)
@@ -46,24 +45,39 @@ def add_own_routes(app: FastAPI, calls: HttpCalls, tgi: TgiRoutes) -> None:
             return await tgi.answer(request, caller, body)
         return await _answer(calls, request, caller, body)
 
+    created = int(time.time())
+
     @app.get("/v1/models")
     async def models(request: Request) -> JSONResponse:
         """Lists the one served model."""
         calls.guard.admit(http_approach(request), Permission.MODELS)
-        model = await calls.generation.describe()
-        entry = {
-            "id": model.model,
-            "object": "model",
-            "owned_by": "outrider",
-            "context_limit": model.context_limit,
-            "vocab_size": model.vocab_size,
-            "methods": list(model.methods),
-            "default_method": model.default_method,
-            "max_nodes": model.max_nodes,
-            "max_depth": model.max_depth,
-            "has_chat_template": model.has_chat_template,
-        }
+        entry = _model_json(await calls.generation.describe(), created)
         return JSONResponse({"object": "list", "data": [entry]})
+
+    @app.get("/v1/models/{name:path}")
+    async def model(request: Request, name: str) -> JSONResponse:
+        """The one served model, by its name."""
+        calls.guard.admit(http_approach(request), Permission.MODELS)
+        served = await calls.generation.describe()
+        if name != served.model:
+            raise unknown_model(name, served.model)
+        return JSONResponse(_model_json(served, created))
+
+
+def _model_json(model: generation_pb2.GetModelResponse, created: int) -> dict[str, object]:
+    return {
+        "id": model.model,
+        "object": "model",
+        "created": created,
+        "owned_by": "outrider",
+        "context_limit": model.context_limit,
+        "vocab_size": model.vocab_size,
+        "methods": list(model.methods),
+        "default_method": model.default_method,
+        "max_nodes": model.max_nodes,
+        "max_depth": model.max_depth,
+        "has_chat_template": model.has_chat_template,
+    }
 
 
 def _read(data: bytes) -> GenerateBody | TgiBody | InvalidField:

@@ -15,7 +15,7 @@ from gateway.choices import Messages
 from gateway.guard import Caller
 from gateway.http_calls import HttpCalls
 from gateway.http_errors import HttpError, error_headers, http_error
-from gateway.json_body import read_value
+from gateway.json_body import body_in_openapi, read_value
 from gateway.requests import MAX_STOP_STRINGS
 from gateway.tgi_body import TgiBody, read_tgi, tgi_field
 from gateway.tgi_messages import (
@@ -45,12 +45,12 @@ class TgiRoutes:
     def add_to(self, app: FastAPI) -> None:
         """Adds the routes, `/generate` excepted: it is shared with this service's own shape."""
 
-        @app.post("/generate_stream")
+        @app.post("/generate_stream", openapi_extra=body_in_openapi(TgiBody))
         async def generate_stream(request: Request) -> Response:
             """Generates from one prompt, with an event for each token, in the shape of TGI."""
             return await self._contained(self._read_and_answer(request, always_streams=True))
 
-        @app.post("/")
+        @app.post("/", openapi_extra=body_in_openapi(TgiBody))
         async def compatible(request: Request) -> Response:
             """The same as JSON, or as events where `stream` is true; what clients of TGI call."""
             return await self._contained(self._read_and_answer(request, always_streams=False))

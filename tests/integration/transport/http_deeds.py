@@ -56,6 +56,20 @@ async def slow_body_that_nobody_reads(on: Ground) -> None:
                 await asyncio.wait([closed], timeout=DRIP_S)
 
 
+async def broken_body_of_one_who_stays(on: Ground) -> None:
+    """It is answered once, and the connection ends though the client goes on."""
+    async with connection(on.gateway.http_port) as wire:
+        await wire.send(head("POST", GENERATE, [JSON, CHUNKED], key=KEY))
+        await asyncio.sleep(SEND_TIMEOUT_S / 2)  # so that its route is done waiting first
+        await wire.send(b"zz\r\n")
+        assert (await read_answer(wire.reader)).status == 400
+        for _ in range(round((SEND_TIMEOUT_S + MARGIN_S) / DRIP_S)):
+            if not await wire.send(b" "):
+                return
+            await asyncio.sleep(DRIP_S)
+        raise AssertionError("it is still open")
+
+
 async def a_body_that_is_asked_for(on: Ground) -> None:
     framing = [JSON, "Expect: 100-continue", f"Content-Length: {len(BODY)}"]
     async with connection(on.gateway.http_port) as wire:
@@ -111,6 +125,7 @@ def _stream_request(prompt: str) -> bytes:
 
 
 HTTP_DEEDS: list[tuple[str, Callable[[Ground], Awaitable[None]]]] = [
+    ("54 a chunk that is none, of one who stays", broken_body_of_one_who_stays),
     ("56 a head, byte by byte", slow_head),
     ("56 half a head on a connection that was used before", slow_head_of_a_second_request),
     ("56 nothing at all", silence),

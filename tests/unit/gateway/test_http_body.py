@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gateway.http_body import GenerateBody, body_schema
-from gateway.json_body import read_json
+from gateway.http_body import GenerateBody
+from gateway.json_body import body_in_openapi, read_json
+from gateway.tgi_body import TgiBody
 from outrider.protocol.errors import InvalidField
 from outrider.v1 import decoding_pb2, generation_pb2
 
@@ -137,6 +138,8 @@ def test_what_is_not_json_in_unicode_is_refused(data: bytes) -> None:
 
 
 def test_the_schema_stands_on_its_own() -> None:
-    schema = body_schema()
-    assert "$ref" not in json.dumps(schema)
+    told = body_in_openapi(GenerateBody, TgiBody)
+    assert "$ref" not in json.dumps(told)
+    schema, other = told["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert "parameters" in other["properties"]
     assert schema["properties"]["sampling"]["properties"]["seed"]["anyOf"][0]["minimum"] == 0
