@@ -15,6 +15,7 @@ from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.guard import Guard
 from gateway.http_api import create_app
+from gateway.http_calls import HttpCalls
 from gateway.listeners import GrpcListener, HttpListener, PortTaken
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
@@ -91,14 +92,16 @@ async def serve(
         read_timeout_s = settings.read_timeout_s
         servicer = GenerationServicer(generation, guard, read_timeout_s)
         max_bytes = settings.max_request_bytes
-        grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls)
+        send_timeout_s = settings.send_timeout_s
+        grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls, send_timeout_s)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         if settings.vllm_engine:
             _add_vllm_engine(grpc_listener, generation, guard, readiness, gate, settings)
-        app = create_app(generation, readiness, metrics, max_bytes, guard, read_timeout_s)
+        calls = HttpCalls(generation, guard, max_bytes, read_timeout_s, send_timeout_s)
+        app = create_app(calls, readiness, metrics)
         if settings.playground:
             add_playground(app)
-        http_listener = HttpListener(app, tls, read_timeout_s)
+        http_listener = HttpListener(app, tls, read_timeout_s, send_timeout_s)
         probe_app = create_probe_app(readiness, metrics, settings.probe_readers())
         probe_listener = HttpListener(probe_app)
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)

@@ -8,7 +8,7 @@ which cancels the session on the worker.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -94,6 +94,11 @@ class Generation:
     def pieces(self) -> TokenPieces:
         """Bytes of each token."""
         return self._tokenizer.pieces
+
+    @property
+    def special_tokens(self) -> Mapping[int, str]:
+        """Names of the target's special tokens, by id."""
+        return self._tokenizer.special_tokens
 
     async def describe(self) -> generation_pb2.GetModelResponse:
         """The served model.

@@ -21,6 +21,7 @@ from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.guard import Guard, GuardLimits
 from gateway.http_api import create_app
+from gateway.http_calls import HttpCalls
 from gateway.listeners import GrpcListener, HttpListener
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
@@ -236,6 +237,7 @@ async def stage(
     access: Access | None = None,
     guard_limits: GuardLimits | None = None,
     read_timeout_s: float = 30.0,
+    send_timeout_s: float = 10.0,
     tls: Tls | None = None,
     failover_timeout_s: float = 0.0,
     answer_timeout_s: float = ANSWER_TIMEOUT_S,
@@ -260,7 +262,9 @@ async def stage(
         limits = GenerationLimits(REQUEST_LIMITS, max_deadline_s)
         generation = Generation(tokenizer, workers, placing, gate, metrics, limits, guard.charge)
         servicer = GenerationServicer(generation, guard, read_timeout_s)
-        grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
+        grpc_listener = GrpcListener(
+            servicer, reflection_enabled, max_request_bytes, tls, send_timeout_s
+        )
         readiness = Readiness(workers, grpc_listener.show_readiness)
         if vllm_folder is not None:
             engine = VllmEngineServicer(
@@ -272,9 +276,10 @@ async def stage(
                 read_timeout_s,
             )
             add_vllm_engine(grpc_listener, engine)
-        app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
+        calls = HttpCalls(generation, guard, max_request_bytes, read_timeout_s, send_timeout_s)
+        app = create_app(calls, readiness, metrics)
         add_playground(app)
-        http_listener = HttpListener(app, tls, read_timeout_s)
+        http_listener = HttpListener(app, tls, read_timeout_s, send_timeout_s)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
         try:
