@@ -4,6 +4,7 @@ Knows nothing of what the answers should be.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,24 @@ from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 1800.0  # 8 long answers in fp32 on a small machine
 MAX_MESSAGE_BYTES = 16 * 2**20
+MAX_RECONNECT_MS = 1000
+# What a client of several gateways should set: one that drains or is gone is passed over. Tried
+# again is only what was refused before its first message.
+SPREAD = {
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "methodConfig": [
+        {
+            "name": [{"service": "outrider.v1.GenerationService"}],
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.1s",
+                "maxBackoff": "1s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+}
 
 # The type exists in the generated stubs' .pyi only.
 Stub: TypeAlias = "generation_pb2_grpc.GenerationServiceAsyncStub"
@@ -58,13 +77,21 @@ class Answer:
 
 
 @asynccontextmanager
-async def connect(address: str) -> AsyncIterator[Stub]:
+async def connect(*addresses: str) -> AsyncIterator[Stub]:
     """A stub on a service that answers.
+
+    Args:
+        addresses: host:port of its gateway; of several gateways ipv4:port, which take turns.
 
     Raises:
         AskFailed: Nothing answers within five seconds.
     """
-    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    options: list[tuple[str, str | int]] = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    address = addresses[0]
+    if len(addresses) > 1:
+        address = f"ipv4:{','.join(addresses)}"
+        options.append(("grpc.service_config", json.dumps(SPREAD)))
+        options.append(("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS))
     async with grpc.aio.insecure_channel(address, options=options) as channel:
         stub: Stub = generation_pb2_grpc.GenerationServiceStub(channel)
         request = generation_pb2.GetModelRequest()

@@ -158,7 +158,9 @@ def test_draining_takes_no_new_sessions_and_lets_the_old_ones_run(engine):
     engine.handle(PEER, open_session(), 0.0)
     assert {type(message) for _, message in engine.drain("upgrade")} == {m.GoAway}
     other = m.OpenSession(b"t" * 16, 0, (1,), 1, Sampling(), DecodeLimits(3))
-    assert only_fault(engine.handle(PEER, other, 0.0)).code is m.FaultCode.RESOURCE_EXHAUSTED
+    assert only_fault(engine.handle(PEER, other, 0.0)).code is m.FaultCode.SESSION_GONE
+    greeted = engine.handle(b"another", m.Hello(b"boot"), 0.0)
+    assert [type(message) for _, message in greeted] == [m.HelloAck, m.GoAway]
     engine.handle(PEER, propose(), 0.0)
     assert len(run(engine, target)) == 1
 
