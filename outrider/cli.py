@@ -271,6 +271,14 @@ def disturb(context: typer.Context) -> None:
 
 
 @app.command(context_settings=_PASSED_ON)
+def check(context: typer.Context) -> None:
+    """Run the go-live list against a service; `outrider check --help` lists the options."""
+    from outrider.going_live.check import main as run  # noqa: PLC0415  starts faster without it
+
+    raise typer.Exit(run(context.args))
+
+
+@app.command(context_settings=_PASSED_ON)
 def train(context: typer.Context) -> None:
     """Train a draft head for a target; `outrider train --help` lists the options."""
     from outrider.training.train import main as run  # noqa: PLC0415  needs torch

@@ -6,7 +6,7 @@ Knows nothing of what the answers should be.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -37,8 +37,28 @@ SPREAD = {
     ],
 }
 
-# The type exists in the generated stubs' .pyi only.
+# The types exist in the generated stubs' .pyi only.
 Stub: TypeAlias = "generation_pb2_grpc.GenerationServiceAsyncStub"
+AnyStub: TypeAlias = "generation_pb2_grpc.GenerationServiceAsyncStub | KeyedStub"
+Metadata = tuple[tuple[str, str], ...]
+
+
+class KeyedStub:
+    """A stub whose calls carry metadata, such as a key; otherwise as the stub it is made of.
+
+    Args:
+        stub: Makes the calls.
+        metadata: Goes with each of them.
+    """
+
+    def __init__(self, stub: Stub, metadata: Metadata) -> None:
+        self._stub, self._metadata = stub, metadata
+
+    def Generate(
+        self, request: generation_pb2.GenerateRequest, *, timeout: float
+    ) -> AsyncIterable[generation_pb2.GenerateResponse]:
+        """The call of that name."""
+        return self._stub.Generate(request, timeout=timeout, metadata=self._metadata)
 
 
 class AskFailed(Exception):
@@ -118,7 +138,7 @@ def chat_request(
     )
 
 
-async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
+async def ask(stub: AnyStub, request: generation_pb2.GenerateRequest) -> Answer:
     """Runs one request to its end.
 
     Raises:
@@ -159,7 +179,7 @@ async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
 
 
 async def ask_all(
-    stub: Stub,
+    stub: AnyStub,
     requests: Sequence[generation_pb2.GenerateRequest],
     concurrency: int,
     on_answer: Callable[[int, Answer], None],
