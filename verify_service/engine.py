@@ -146,6 +146,8 @@ class VerifyEngine:
     def _act(self, peer: PeerId, message: m.Message, now: float) -> list[m.ToDraft]:
         match message:
             case m.Hello():
+                # Whoever greets begins anew: what it had placed here before has gone elsewhere.
+                self.sessions.drop_peer(peer)
                 return [self.identity, *([self._going_away] if self._going_away else [])]
             case m.OpenSession():
                 refusal = self._open(peer, message)
@@ -157,7 +159,7 @@ class VerifyEngine:
         return []
 
     def _open(self, peer: PeerId, message: m.OpenSession) -> m.Fault | None:
-        if self._going_away is not None:
+        if self._going_away is not None and message.session_id not in self.sessions:
             # It was on its way while the others were told; SESSION_GONE has it placed elsewhere.
             return fault_of(message, m.FaultCode.SESSION_GONE, self._going_away.reason)
         return self.sessions.open(peer, message, self.peers.feature_layers(peer))

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from outrider.evaluation.cancelling import CancelRun
+from outrider.evaluation.cancelling import CancelRun, settle
 from outrider.evaluation.client import AskFailed, Stub, chat_request, connect
 from outrider.evaluation.disturb_report import outcome_lines, remains_lines
 from outrider.evaluation.disturb_run import DisturbRun, undisturbed
@@ -41,6 +42,7 @@ from outrider.v1 import decoding_pb2, generation_pb2
 
 EXIT_NOTICED = 1
 EXIT_NOT_RUN = 2
+SETTLE_TIMEOUT_S = 5.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,11 +97,14 @@ async def _run(
     with (
         verify_endpoints(os.environ, args.verify_workers) as endpoints,
         progress_bar(console) as bar,
+        ExitStack() as stack,
     ):
         async with (
             StagedWorkers(options, endpoints, gateways=2 if args.drains else 1) as workers,
             connect(*workers.addresses) as stub,
         ):
+            if args.logs:
+                stack.callback(lambda: args.logs.write_text("\n".join(workers.lines) + "\n"))
             if args.cancels:
                 job = bar.add_task("cancels", total=args.cancels)
                 cancelling = CancelRun(workers, stub, requests, args.streams, args.seed)
@@ -131,7 +136,8 @@ async def _disturb(
     strikes = bar.add_task("disturbed", total=len(blows))
     run = DisturbRun(workers, stub, requests, args.streams)
     fallen, records = await run.run(blows, lambda _: bar.advance(strikes))
-    return outcome_of(fallen, records, expected, run.endings)
+    _, left = await settle(workers, SETTLE_TIMEOUT_S)
+    return outcome_of(fallen, records, expected, run.endings, left)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -152,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cancels", type=positive, help="clients that leave, instead of blows")
     parser.add_argument("--max-new-tokens", type=positive, default=96, help="of an answer")
     parser.add_argument("--seed", type=int, default=0, help="of what happens when to whom")
+    parser.add_argument("--logs", type=Path, help="file to write what the processes wrote to")
     parser.add_argument("--json", type=Path, help="file to write the outcome to")
     return parser
 

@@ -55,6 +55,9 @@ def outcome_lines(outcome: Outcome) -> list[RenderableType]:
     ]
     if outcome.endings:
         lines.insert(1, endings_table(outcome.endings))
+    if any(outcome.left.values()):
+        left = ", ".join(f"{name} {value:g}" for name, value in outcome.left.items() if value)
+        lines.append(f"  still in use at the end: {left}")
     lines += [f"  {many} x {problem}" for problem, many in Counter(outcome.problems).most_common()]
     return lines
 

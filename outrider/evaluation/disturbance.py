@@ -3,8 +3,8 @@ were silent for it. Policy: plain values; times are arguments."""
 
 import itertools
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 WINDOW_S = 10.0  # silence that begins later has another cause
@@ -114,6 +114,7 @@ class Outcome:
         differing: Requests whose ids were not those of the undisturbed run.
         problems: What clients were told where a stream failed.
         endings: How the processes ended that were told to.
+        left: What was still in use when all streams had ended, by metric.
     """
 
     gaps: tuple[Gaps, ...]
@@ -123,11 +124,12 @@ class Outcome:
     differing: tuple[int, ...]
     problems: tuple[str, ...]
     endings: tuple[Ending, ...] = ()
+    left: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
-        """True where clients noticed nothing, and who was told to end did so in time."""
-        is_unnoticed = not self.differing and not self.problems
+        """True where clients noticed nothing, nothing was kept, and who was told to end did so."""
+        is_unnoticed = not self.differing and not self.problems and not any(self.left.values())
         return is_unnoticed and all(ending.is_clean for ending in self.endings)
 
 
@@ -181,6 +183,7 @@ def outcome_of(
     streams: Sequence[StreamRecord],
     expected: Sequence[tuple[int, ...]],
     endings: Sequence[Ending] = (),
+    left: Mapping[str, float] | None = None,
 ) -> Outcome:
     """Sums a run up.
 
@@ -189,6 +192,7 @@ def outcome_of(
         streams: All that were asked.
         expected: Ids of the undisturbed run, by request.
         endings: Of the processes that were told to end.
+        left: What was still in use at the end, by metric.
     """
     well = [stream for stream in streams if not stream.problem]
     moved = [stream for stream in well if stream.failovers]
@@ -202,6 +206,7 @@ def outcome_of(
         differing=tuple(s.request for s in well if s.token_ids != expected[s.request]),
         problems=tuple(stream.problem for stream in streams if stream.problem),
         endings=tuple(endings),
+        left=left or {},
     )
 
 

@@ -69,6 +69,13 @@ def test_a_process_that_ends_late_or_badly_or_not_at_all_is_noticed() -> None:
         assert not outcome_of([], [], [], [well, bad]).passed
 
 
+def test_what_is_kept_when_all_streams_have_ended_is_noticed() -> None:
+    outcome = outcome_of([], [], [], left={"outrider_sessions": 1.0, "other": 0.0})
+    assert not outcome.passed
+    assert "  still in use at the end: outrider_sessions 1" in outcome_lines(outcome)
+    assert outcome_of([], [], [], left={"outrider_sessions": 0.0}).passed
+
+
 def test_the_endings_are_shown_by_process() -> None:
     endings = [Ending("draft", 0, 1.0), Ending("draft", 1, 3.0), Ending("verify", None, 60.0)]
     (_, table, *_) = outcome_lines(outcome_of([], [], [], endings))
