@@ -138,8 +138,17 @@ def chat_request(
     )
 
 
-async def ask(stub: AnyStub, request: generation_pb2.GenerateRequest) -> Answer:
+async def ask(
+    stub: AnyStub,
+    request: generation_pb2.GenerateRequest,
+    on_message: Callable[[], None] = lambda: None,
+) -> Answer:
     """Runs one request to its end.
+
+    Args:
+        stub: The service.
+        request: The request.
+        on_message: Told of each message with ids.
 
     Raises:
         AskFailed: The service refused it, failed, or ended without a reason.
@@ -155,6 +164,7 @@ async def ask(stub: AnyStub, request: generation_pb2.GenerateRequest) -> Answer:
             if response.token_ids:
                 message_s.append(time.monotonic())
                 message_tokens.append(len(response.token_ids))
+                on_message()
             token_ids.extend(response.token_ids)
             text += response.text
             last = response
