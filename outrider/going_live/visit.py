@@ -81,7 +81,8 @@ class Visit:
             ("health", self._health),
             ("model", self._describe),
             ("errors", self._errors),
-            ("streams", self._streams),
+            ("streams over gRPC", self._grpc_stream),
+            ("streams over HTTP", self._http_stream),
             ("exactness", measuring.exactness),
             ("speed", measuring.speed),
             ("load", measuring.load),
@@ -162,24 +163,22 @@ class Visit:
         options = self._options
         return [*lines, verdicts.key_line(seen, bool(options.api_key), options.is_public)]
 
-    async def _streams(self) -> list[Line]:
-        tokens = self._options.max_new_tokens
-        request = request_of(self._known_model, TEXT, "none", tokens)
+    async def _grpc_stream(self) -> list[Line]:
+        request = request_of(self._known_model, TEXT, "none", self._options.max_new_tokens)
         request.limits.ignore_eos = True
         answer = await ask(self._grpc.stub, request)
         times = tuple(one - answer.asked_s for one in answer.message_s)
-        seen = verdicts.StreamSeen(times, answer.report.rounds)
-        lines = [verdicts.stream_line("gRPC", seen)]
-        if self._http is not None:
-            body = {
-                "prompt": TEXT,
-                "limits": {"max_new_tokens": tokens, "ignore_eos": True},
-                "speculation": {"method": "none"},
-            }
-            lines.append(
-                verdicts.stream_line("HTTP", await asyncio.to_thread(self._http.stream, body))
-            )
-        return lines
+        return [verdicts.stream_line("gRPC", verdicts.StreamSeen(times, answer.report.rounds))]
+
+    async def _http_stream(self) -> list[Line]:
+        if self._http is None:
+            return []
+        body = {
+            "prompt": TEXT,
+            "limits": {"max_new_tokens": self._options.max_new_tokens, "ignore_eos": True},
+            "speculation": {"method": "none"},
+        }
+        return [verdicts.stream_line("HTTP", await asyncio.to_thread(self._http.stream, body))]
 
     async def _read_pages(self) -> tuple[dict[str, float], list[str]]:
         """All pages summed, and those that cannot be read."""

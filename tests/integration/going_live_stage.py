@@ -1,6 +1,7 @@
 """A service that `outrider check` can visit, on real sockets: well, or broken in one way.
 
-Its answers are a fixed function of text and seed, one id a round, a moment between two rounds.
+Its answers are a fixed function of text and seed. There is a moment between two rounds only where
+they are looked at: of requests that ignore the end of sequence.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from tests.unit.evaluation.fake_service import right_ids
 HOST = "127.0.0.1"
 SERVICE = "outrider.v1.GenerationService"
 MODEL = "fake"
-ROUND_S = 0.002
+ROUND_S = 0.02  # so long that a busy machine does not make one lump of them
 CLEAN_PAGE = {
     "outrider_sessions": 0,
     "outrider_running_requests": 0,
@@ -98,9 +99,10 @@ class FakeGeneration(generation_pb2_grpc.GenerationServiceServicer):
         if faults.fails_requests or is_late:
             await abort(context, WorkerUnavailable("no verify worker answers"))
         messages = _messages(faults, request)
-        for number, message in enumerate(messages):
-            if "grpc" not in faults.lumps or number == 0:
-                await asyncio.sleep(ROUND_S * (len(messages) if faults.lumps else 1))
+        pauses = _pauses(len(messages), "grpc" in faults.lumps)
+        for message, pause_s in zip(messages, pauses, strict=True):
+            if request.limits.ignore_eos:
+                await asyncio.sleep(pause_s)
             await context.write(message)
 
     async def _admit(self, context: Any) -> None:
@@ -108,6 +110,11 @@ class FakeGeneration(generation_pb2_grpc.GenerationServiceServicer):
         sent = dict(context.invocation_metadata()).get("authorization", "")
         if key and sent != f"Bearer {key}":
             await abort(context, Unauthenticated("this API key is not known"))
+
+
+def _pauses(count: int, is_lump: bool) -> list[float]:
+    """Before each message: the same, or all of it before the first."""
+    return [count * ROUND_S] + (count - 1) * [0.0] if is_lump else count * [ROUND_S]
 
 
 def _messages(
@@ -152,9 +159,8 @@ def _handler(faults: Faults) -> type[BaseHTTPRequestHandler]:
             self.send_response(200)
             self.end_headers()
             waiting = threading.Event()
-            for number in range(count):
-                if "http" not in faults.lumps or number == 0:
-                    waiting.wait(ROUND_S * (count if faults.lumps else 1))
+            for number, pause_s in enumerate(_pauses(count, "http" in faults.lumps)):
+                waiting.wait(pause_s)
                 message: dict[str, Any] = {"token_ids": [number]}
                 if number == count - 1:
                     message["speculation_report"] = {"rounds": count}

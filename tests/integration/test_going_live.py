@@ -118,7 +118,7 @@ def test_health_that_lies_is_told_from_health_that_is_bad(tmp_path: Path) -> Non
     line = lines["health is good, and true"]
     assert line["verdict"] == Verdict.FAIL
     assert "no verify worker answers" in line["figure"]
-    assert {"streams", "exactness", "speed", "load"} <= failures(lines)
+    assert {"streams over gRPC", "exactness", "speed", "load"} <= failures(lines)
 
 
 def test_a_key_that_is_not_needed_is_a_fault(tmp_path: Path) -> None:
