@@ -247,6 +247,8 @@ class DraftEngine:
         is_current = drafting is not None and fault.epoch == drafting.session.epoch
         if drafting is None or drafting.link != link or not is_current:
             self.stale_messages += 1
+        elif fault.code is m.FaultCode.SESSION_GONE and not self.fleet.links[link].is_ready:
+            self._move(drafting, now)  # the worker drains
         elif fault.code is m.FaultCode.SESSION_GONE:
             self._resync(drafting, fault.message, now)
         else:
@@ -266,9 +268,13 @@ class DraftEngine:
     def _evict(self, link: int, now: float) -> None:
         for drafting in self._draftings.values():
             if drafting.link == link:
-                drafting.link, drafting.homeless_since = None, now
-                drafting.failovers += 1
-                self.moved_sessions += 1
+                self._move(drafting, now)
+
+    def _move(self, drafting: Drafting, now: float) -> None:
+        """Its worker is gone or goes; `tick` finds it another one."""
+        drafting.link, drafting.homeless_since = None, now
+        drafting.failovers += 1
+        self.moved_sessions += 1
 
     def _place_again(self, drafting: Drafting, now: float) -> None:
         link = self._choose_link(drafting)

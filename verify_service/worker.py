@@ -94,8 +94,11 @@ class VerifyWorker:
             while not self._is_over():
                 if self._stop.is_set() and not is_draining:
                     is_draining = True
+                    logger.info("draining; %d sessions are open", len(self._engine.sessions))
                     self._send(self._engine.drain("the verify worker is shutting down"))
                 self.turn()
+            if len(self._engine.sessions):
+                logger.warning("%d sessions are left to others", len(self._engine.sessions))
         finally:
             self._channel.close()
 
