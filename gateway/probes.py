@@ -1,7 +1,8 @@
 """What watches a gateway asks: whether it can serve, and its metrics. Knows no requests.
 
 `create_probe_app` answers the same on a listener of its own, without TLS and keys, for watchers on
-this machine or in its pod; to those from elsewhere it shows metrics for a token only.
+this machine or in its pod; to those from elsewhere it shows metrics for a token only. Its /live
+says only that the event loop turns, for whoever restarts what hangs.
 """
 
 from starlette.applications import Starlette
@@ -47,4 +48,8 @@ def create_probe_app(
             return PlainTextResponse(NO_TOKEN, 401, {"WWW-Authenticate": CHALLENGE})
         return metrics_response(request, metrics)
 
-    return Starlette(routes=[Route("/health", health), Route("/metrics", show_metrics)])
+    async def live(request: Request) -> Response:
+        return JSONResponse({"status": "live"})
+
+    routes = [Route("/health", health), Route("/live", live), Route("/metrics", show_metrics)]
+    return Starlette(routes=routes)

@@ -62,13 +62,13 @@ def load_curve_keys(secret_file: Path, peers: Path) -> CurveKeys:
         UnsafeEndpoint: A file is missing, has no secret key, or is readable by others.
     """
     try:
-        mode = secret_file.stat().st_mode
+        status = secret_file.stat()
         public, secret = load_certificate(secret_file)
     except (OSError, ValueError) as error:
         raise UnsafeEndpoint(f"CURVE key file {secret_file}: {error}") from error
     if secret is None:
         raise UnsafeEndpoint(f"CURVE key file {secret_file} has no secret key")
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if os.name == "posix" and not _is_private(status):
         raise UnsafeEndpoint(f"CURVE key file {secret_file} is readable by others; chmod 600 it")
     if not peers.exists():
         raise UnsafeEndpoint(f"CURVE peers {peers} do not exist")
@@ -236,6 +236,15 @@ class ZmqDraftChannel:
         self.socket.disable_monitor()
         self.monitor.close()
         self.socket.close()
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """True for a file that its owner alone can read, or root's that our group may read too.
+
+    The latter is how Kubernetes and systemd hand a secret to a process that is not root.
+    """
+    allowed = stat.S_IRGRP if status.st_uid == 0 else 0
+    return not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed
 
 
 def _set_common(socket: "zmq.Socket[bytes]", endpoint: str) -> None:

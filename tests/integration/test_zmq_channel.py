@@ -1,6 +1,8 @@
 """The ZeroMQ pair on real sockets: what libzmq's defaults would lose, confuse or let in."""
 
+import os
 import socket
+import stat
 import time
 from pathlib import Path
 
@@ -314,3 +316,24 @@ def test_the_ends_meet_over_ipv6(dial):
     draft.send(HELLO)
     assert [one.message for one in arrived(verify)] == [HELLO]
     verify.close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "is_allowed"),
+    [
+        (0, 0o440, True),  # a Secret of Kubernetes, or a credential of systemd
+        (0, 0o460, False),
+        (0, 0o444, False),
+        (1000, 0o400, True),
+        (1000, 0o440, False),
+    ],
+)
+def test_a_key_of_root_may_be_read_by_our_group(certificates, monkeypatch, owner, mode, is_allowed):
+    status = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, 10001, 1, 0, 0, 0))
+    monkeypatch.setattr(Path, "stat", lambda path, **_: status)
+    secret = certificates / "verify.key_secret"
+    if is_allowed:
+        assert load_curve_keys(secret, certificates).secret is not None
+        return
+    with pytest.raises(UnsafeEndpoint, match="chmod 600"):
+        load_curve_keys(secret, certificates)
