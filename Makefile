@@ -20,7 +20,7 @@ ARGS ?=
 # Two test processes share two cores; torch in each of them must not take both.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help setup serve test check lint bench exactness format deploy-check deploy-tools clean
+.PHONY: help setup serve test check lint bench exactness format generated deploy-check deploy-tools clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ format: setup ## Rewrite the sources as `make check` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/buf format protos --write
+
+generated: setup ## Write docs/settings.md and the PrometheusRule anew, from what they are made of
+	$(BIN)/python -m tests.contract.generated
 
 deploy-check: setup ## Render and check deploy/; says what this machine lacks for it
 	@$(BIN)/python -m deploy.check

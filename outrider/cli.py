@@ -5,6 +5,7 @@ Commands that need torch are imported when they are called.
 
 import os
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ import typer
 
 from outrider.api_keys import make_key
 from outrider.client import Tls
+from outrider.cluster_keys.plan import DEFAULT_DRAFT_NAME
 from outrider.embedded_model import EMBEDDED, embedded_model_folder
 from outrider.generate import EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.key_file import BadApiKeys, key_line
@@ -172,7 +174,7 @@ def pull(
 
 @app.command()
 def keys(
-    name: Annotated[str, typer.Argument(help="Of whoever will hold the key.")],
+    name: Annotated[str, typer.Argument(help="Of whoever will hold the key.")] = "",
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -181,8 +183,25 @@ def keys(
             "tokens_per_minute=10000 tokens_per_day=100000 tokens_total=1000000",
         ),
     ] = None,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(help="Instead: make what is missing of a cluster's keys in this folder."),
+    ] = None,
+    draft_name: Annotated[
+        str, typer.Option(help="Host name in the draft workers' certificate.")
+    ] = DEFAULT_DRAFT_NAME,
 ) -> None:
-    """Make an API key: the key is shown once, its line goes into the gateway's file of keys."""
+    """Make an API key: the key is shown once, its line goes into the gateway's file of keys.
+
+    With --cluster: CURVE keys, certificates, a token for metrics pages and a first API key.
+    """
+    if (cluster is None) == (not name):
+        raise BadSettings("keys: give either the NAME of who will hold a key, or --cluster FOLDER")
+    if cluster is not None:
+        from outrider.cluster_keys.command import run_cluster_keys  # noqa: PLC0415
+
+        run_cluster_keys(cluster, draft_name, datetime.now(UTC))
+        return
     key = make_key()
     try:
         line = key_line(name, key, words or ())
@@ -255,6 +274,14 @@ def exactness(context: typer.Context) -> None:
 def disturb(context: typer.Context) -> None:
     """Kill workers under load and compare; `outrider disturb --help` lists the options."""
     from outrider.evaluation.disturb import main as run  # noqa: PLC0415  starts faster without it
+
+    raise typer.Exit(run(context.args))
+
+
+@app.command(context_settings=_PASSED_ON)
+def check(context: typer.Context) -> None:
+    """Run the go-live list against a service; `outrider check --help` lists the options."""
+    from outrider.going_live.check import main as run  # noqa: PLC0415  starts faster without it
 
     raise typer.Exit(run(context.args))
 

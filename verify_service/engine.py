@@ -105,7 +105,7 @@ class VerifyEngine:
         self.sessions = SessionTable(identity.target, blocks, self.counters, grammars)
         self.peers = Peers(identity)
         self._planner = StepPlanner(self.sessions, blocks, token_budget, self.counters)
-        self._is_draining = False
+        self._going_away: m.GoAway | None = None  # said to all, once the worker drains
 
     # ---- messages
 
@@ -132,8 +132,8 @@ class VerifyEngine:
 
     def drain(self, reason: str) -> list[Outgoing]:
         """Takes no new sessions from now on; the running ones go on."""
-        self._is_draining = True
-        return [(peer, m.GoAway(reason)) for peer in self.peers.welcome_peers()]
+        self._going_away = m.GoAway(reason)
+        return [(peer, self._going_away) for peer in self.peers.welcome_peers()]
 
     def audit(self) -> None:
         """Recounts the pool.
@@ -146,7 +146,9 @@ class VerifyEngine:
     def _act(self, peer: PeerId, message: m.Message, now: float) -> list[m.ToDraft]:
         match message:
             case m.Hello():
-                return [self.identity]
+                # Whoever greets begins anew: what it had placed here before has gone elsewhere.
+                self.sessions.drop_peer(peer)
+                return [self.identity, *([self._going_away] if self._going_away else [])]
             case m.OpenSession():
                 refusal = self._open(peer, message)
                 return [] if refusal is None else [refusal]
@@ -157,9 +159,9 @@ class VerifyEngine:
         return []
 
     def _open(self, peer: PeerId, message: m.OpenSession) -> m.Fault | None:
-        if self._is_draining:
-            text = "this verify worker is shutting down; try another one"
-            return fault_of(message, m.FaultCode.RESOURCE_EXHAUSTED, text)
+        if self._going_away is not None and message.session_id not in self.sessions:
+            # It was on its way while the others were told; SESSION_GONE has it placed elsewhere.
+            return fault_of(message, m.FaultCode.SESSION_GONE, self._going_away.reason)
         return self.sessions.open(peer, message, self.peers.feature_layers(peer))
 
     # ---- steps

@@ -22,7 +22,7 @@ def free_bytes(device: torch.device) -> int:
     """Bytes that can still be allocated on a device."""
     if device.type == "cpu":
         available: int = psutil.virtual_memory().available
-        return min(available, *control_group_rooms(GROUPS, MEMBERSHIP))
+        return min([available, *control_group_rooms(GROUPS, MEMBERSHIP)])
     torch.accelerator.empty_cache()  # what torch has freed and not given back is free too
     return torch.accelerator.get_memory_info(device)[0]
 

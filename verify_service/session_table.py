@@ -55,6 +55,9 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def __contains__(self, session_id: bytes) -> bool:
+        return session_id in self._sessions
+
     def __iter__(self) -> Iterator[VerifySession]:
         return iter(self._sessions.values())
 

@@ -80,10 +80,10 @@ class CancelRun:
             AskFailed: A stream failed.
         """
         await self._cancel_many(WARM_UP, lambda: None)
-        await self._settle()
+        await settle(self._workers, CLEAN_TIMEOUT_S)
         before = resident_mib(self._workers.pids)
         cancels = await self._cancel_many(count, on_cancel)
-        clean_s, left = await self._settle()
+        clean_s, left = await settle(self._workers, CLEAN_TIMEOUT_S)
         after = resident_mib(self._workers.pids)
         grown = {name: after[name] - before[name] for name in before if name in after}
         return Remains(cancels, count - cancels, clean_s, left, grown)
@@ -116,17 +116,22 @@ class CancelRun:
             call.cancel()
         return False
 
-    async def _settle(self) -> tuple[float | None, dict[str, float]]:
-        """Waits until nothing is in use."""
-        start = time.monotonic()
-        while True:
-            left = await self._workers.figures(LEFT_BEHIND)
-            took_s = time.monotonic() - start
-            if not any(left.values()):
-                return took_s, left
-            if took_s > CLEAN_TIMEOUT_S:
-                return None, left
-            await asyncio.sleep(POLL_S)
+
+async def settle(workers: StagedWorkers, timeout_s: float) -> tuple[float | None, dict[str, float]]:
+    """Waits until nothing is in use.
+
+    Returns:
+        How long that took, seconds, None where it took too long; and what was in use then.
+    """
+    start = time.monotonic()
+    while True:
+        left = await workers.figures(LEFT_BEHIND)
+        took_s = time.monotonic() - start
+        if not any(left.values()):
+            return took_s, left
+        if took_s > timeout_s:
+            return None, left
+        await asyncio.sleep(POLL_S)
 
 
 def resident_mib(pids: Mapping[str, int]) -> dict[str, float]:

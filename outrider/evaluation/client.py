@@ -4,8 +4,9 @@ Knows nothing of what the answers should be.
 """
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,9 +18,47 @@ from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 1800.0  # 8 long answers in fp32 on a small machine
 MAX_MESSAGE_BYTES = 16 * 2**20
+MAX_RECONNECT_MS = 1000
+# What a client of several gateways should set: one that drains or is gone is passed over. Tried
+# again is only what was refused before its first message.
+SPREAD = {
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "methodConfig": [
+        {
+            "name": [{"service": "outrider.v1.GenerationService"}],
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.1s",
+                "maxBackoff": "1s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+}
 
-# The type exists in the generated stubs' .pyi only.
+# The types exist in the generated stubs' .pyi only.
 Stub: TypeAlias = "generation_pb2_grpc.GenerationServiceAsyncStub"
+AnyStub: TypeAlias = "generation_pb2_grpc.GenerationServiceAsyncStub | KeyedStub"
+Metadata = tuple[tuple[str, str], ...]
+
+
+class KeyedStub:
+    """A stub whose calls carry metadata, such as a key; otherwise as the stub it is made of.
+
+    Args:
+        stub: Makes the calls.
+        metadata: Goes with each of them.
+    """
+
+    def __init__(self, stub: Stub, metadata: Metadata) -> None:
+        self._stub, self._metadata = stub, metadata
+
+    def Generate(
+        self, request: generation_pb2.GenerateRequest, *, timeout: float
+    ) -> AsyncIterable[generation_pb2.GenerateResponse]:
+        """The call of that name."""
+        return self._stub.Generate(request, timeout=timeout, metadata=self._metadata)
 
 
 class AskFailed(Exception):
@@ -58,13 +97,21 @@ class Answer:
 
 
 @asynccontextmanager
-async def connect(address: str) -> AsyncIterator[Stub]:
+async def connect(*addresses: str) -> AsyncIterator[Stub]:
     """A stub on a service that answers.
+
+    Args:
+        addresses: host:port of its gateway; of several gateways ipv4:port, which take turns.
 
     Raises:
         AskFailed: Nothing answers within five seconds.
     """
-    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    options: list[tuple[str, str | int]] = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    address = addresses[0]
+    if len(addresses) > 1:
+        address = f"ipv4:{','.join(addresses)}"
+        options.append(("grpc.service_config", json.dumps(SPREAD)))
+        options.append(("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS))
     async with grpc.aio.insecure_channel(address, options=options) as channel:
         stub: Stub = generation_pb2_grpc.GenerationServiceStub(channel)
         request = generation_pb2.GetModelRequest()
@@ -91,8 +138,17 @@ def chat_request(
     )
 
 
-async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
+async def ask(
+    stub: AnyStub,
+    request: generation_pb2.GenerateRequest,
+    on_message: Callable[[], None] = lambda: None,
+) -> Answer:
     """Runs one request to its end.
+
+    Args:
+        stub: The service.
+        request: The request.
+        on_message: Told of each message with ids.
 
     Raises:
         AskFailed: The service refused it, failed, or ended without a reason.
@@ -108,6 +164,7 @@ async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
             if response.token_ids:
                 message_s.append(time.monotonic())
                 message_tokens.append(len(response.token_ids))
+                on_message()
             token_ids.extend(response.token_ids)
             text += response.text
             last = response
@@ -132,7 +189,7 @@ async def ask(stub: Stub, request: generation_pb2.GenerateRequest) -> Answer:
 
 
 async def ask_all(
-    stub: Stub,
+    stub: AnyStub,
     requests: Sequence[generation_pb2.GenerateRequest],
     concurrency: int,
     on_answer: Callable[[int, Answer], None],

@@ -1,11 +1,13 @@
 """Strikes down workers under load and shows that no stream notices.
 
     outrider disturb --blows 50 --streams 8
+    outrider disturb --drains 10 --streams 8
     outrider disturb --cancels 10000 --streams 16
 
 Starts a gateway with several draft and verify workers, asks every request once in peace, then again
-and again while random workers are killed or stopped. Or lets clients leave at random moments, and
-looks at what is left behind. Takes no decisions.
+and again while random workers are killed or stopped; or while gateways (two of them), draft and
+verify workers get SIGTERM one after the other. Or lets clients leave at random moments, and looks
+at what is left behind. Takes no decisions.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,11 +24,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from outrider.evaluation.cancelling import CancelRun
+from outrider.evaluation.cancelling import CancelRun, settle
 from outrider.evaluation.client import AskFailed, Stub, chat_request, connect
 from outrider.evaluation.disturb_report import outcome_lines, remains_lines
 from outrider.evaluation.disturb_run import DisturbRun, undisturbed
-from outrider.evaluation.disturbance import Outcome, outcome_of, plan_blows
+from outrider.evaluation.disturbance import Outcome, outcome_of, plan_blows, plan_drains
 from outrider.evaluation.options import add_model, add_prompts, model_from, positive, prompts_from
 from outrider.evaluation.prompts import BadPrompts, Prompt
 from outrider.evaluation.service import ServiceFailed, end_with_sigterm
@@ -39,6 +42,7 @@ from outrider.v1 import decoding_pb2, generation_pb2
 
 EXIT_NOTICED = 1
 EXIT_NOT_RUN = 2
+SETTLE_TIMEOUT_S = 5.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,11 +100,14 @@ async def _run(
     with (
         verify_endpoints(os.environ, args.verify_workers) as endpoints,
         progress_bar(console) as bar,
+        ExitStack() as stack,
     ):
         async with (
-            StagedWorkers(options, endpoints) as workers,
-            connect(workers.address) as stub,
+            StagedWorkers(options, endpoints, gateways=2 if args.drains else 1) as workers,
+            connect(*workers.addresses) as stub,
         ):
+            if args.logs:
+                stack.callback(lambda: args.logs.write_text("\n".join(workers.lines) + "\n"))
             if args.cancels:
                 job = bar.add_task("cancels", total=args.cancels)
                 cancelling = CancelRun(workers, stub, requests, args.streams, args.seed)
@@ -125,11 +132,15 @@ async def _disturb(
 ) -> Outcome:
     job = bar.add_task("undisturbed", total=len(requests))
     expected = await undisturbed(stub, requests, args.streams, lambda: bar.advance(job))
-    blows = plan_blows(workers.workers, args.blows, args.seed)
+    if args.drains:
+        blows = plan_drains(list(workers.pids), args.drains, args.seed)
+    else:
+        blows = plan_blows(workers.workers, args.blows, args.seed)
     strikes = bar.add_task("disturbed", total=len(blows))
     run = DisturbRun(workers, stub, requests, args.streams)
     fallen, records = await run.run(blows, lambda _: bar.advance(strikes))
-    return outcome_of(fallen, records, expected)
+    _, left = await settle(workers, SETTLE_TIMEOUT_S)
+    return outcome_of(fallen, records, expected, run.endings, left)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,9 +155,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--verify-workers", type=positive, default=2, help="how many")
     parser.add_argument("--streams", type=positive, default=8, help="streams at a time")
     parser.add_argument("--blows", type=positive, default=50, help="workers that are struck")
+    parser.add_argument(
+        "--drains", type=positive, help="rounds of SIGTERM to each role, instead of blows"
+    )
     parser.add_argument("--cancels", type=positive, help="clients that leave, instead of blows")
     parser.add_argument("--max-new-tokens", type=positive, default=96, help="of an answer")
     parser.add_argument("--seed", type=int, default=0, help="of what happens when to whom")
+    parser.add_argument("--logs", type=Path, help="file to write what the processes wrote to")
     parser.add_argument("--json", type=Path, help="file to write the outcome to")
     return parser
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from outrider.evaluation.client import Answer, AskFailed, Stub, ask, ask_all
-from outrider.evaluation.disturbance import Blow, StreamRecord, Strike
+from outrider.evaluation.disturbance import GRACE_S, Blow, Ending, StreamRecord, Strike
 from outrider.evaluation.staged_workers import StagedWorkers
 from outrider.v1 import generation_pb2
 
@@ -56,6 +56,7 @@ class DisturbRun:
         self._workers, self._stub = workers, stub
         self._requests, self._streams = requests, streams
         self._records: list[StreamRecord] = []
+        self.endings: list[Ending] = []  # of those that were told to end
         self._numbers = count()
         self._is_over = False
 
@@ -95,6 +96,9 @@ class DisturbRun:
     async def _strike(self, blow: Blow) -> None:
         if blow.strike is Strike.KILL:
             self._workers.strike(blow.victim, signal.SIGKILL)
+            return
+        if blow.strike is Strike.TERM:
+            self.endings.append(await self._workers.drain(blow.victim, 2 * GRACE_S))
             return
         self._workers.strike(blow.victim, signal.SIGSTOP)
         await asyncio.sleep(STOPPED_S)

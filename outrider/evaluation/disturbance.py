@@ -3,19 +3,26 @@ were silent for it. Policy: plain values; times are arguments."""
 
 import itertools
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 WINDOW_S = 10.0  # silence that begins later has another cause
 LONGEST_DELAY_S = 1.5
 
 
+GRACE_S = 30.0  # a process that is told to end by SIGTERM and takes longer is late
+
+
 class Strike(StrEnum):
-    """What happens to a worker."""
+    """What happens to a process; TERM asks it to drain."""
 
     KILL = "kill"
     STOP = "stop"
+    TERM = "term"
+
+
+UNASKED = (Strike.KILL, Strike.STOP)  # what befalls workers without warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,28 @@ class Blow:
     @property
     def kind(self) -> str:
         """What the victim is, and what happened to it."""
-        return f"{self.victim.partition('-')[0]} worker, {self.strike}"
+        role = self.victim.partition("-")[0]
+        return f"{role if role == 'gateway' else role + ' worker'}, {self.strike}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process ended that was told to by SIGTERM.
+
+    Args:
+        victim: Its name.
+        status: Exit status; minus the signal's number where one killed it; None: it did not end.
+        took_s: From the signal to the end, seconds.
+    """
+
+    victim: str
+    status: int | None
+    took_s: float
+
+    @property
+    def is_clean(self) -> bool:
+        """True where it ended as it should, in time."""
+        return self.status == 0 and self.took_s <= GRACE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +113,8 @@ class Outcome:
         tokens: Ids that came.
         differing: Requests whose ids were not those of the undisturbed run.
         problems: What clients were told where a stream failed.
+        endings: How the processes ended that were told to.
+        left: What was still in use when all streams had ended, by metric.
     """
 
     gaps: tuple[Gaps, ...]
@@ -93,19 +123,41 @@ class Outcome:
     tokens: int
     differing: tuple[int, ...]
     problems: tuple[str, ...]
+    endings: tuple[Ending, ...] = ()
+    left: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
-        """True where clients noticed nothing."""
-        return not self.differing and not self.problems
+        """True where clients noticed nothing, nothing was kept, and who was told to end did so."""
+        is_unnoticed = not self.differing and not self.problems and not any(self.left.values())
+        return is_unnoticed and all(ending.is_clean for ending in self.endings)
 
 
 def plan_blows(victims: Sequence[str], count: int, seed: int) -> list[Blow]:
     """Draws what happens, the same for a seed."""
     draws = random.Random(seed)
     return [
-        Blow(draws.choice(victims), draws.choice(list(Strike)), draws.uniform(0.0, LONGEST_DELAY_S))
+        Blow(draws.choice(victims), draws.choice(UNASKED), draws.uniform(0.0, LONGEST_DELAY_S))
         for _ in range(count)
+    ]
+
+
+def plan_drains(victims: Sequence[str], rounds: int, seed: int) -> list[Blow]:
+    """In each round one process of each role is told to end, and those of a role take turns.
+
+    Args:
+        victims: Names of all processes.
+        rounds: How many.
+        seed: Of the moments.
+    """
+    draws = random.Random(seed)
+    roles: dict[str, list[str]] = {}
+    for victim in sorted(victims):
+        roles.setdefault(victim.partition("-")[0], []).append(victim)
+    return [
+        Blow(names[number % len(names)], Strike.TERM, draws.uniform(0.0, LONGEST_DELAY_S))
+        for number in range(rounds)
+        for names in roles.values()
     ]
 
 
@@ -130,6 +182,8 @@ def outcome_of(
     blows: Sequence[tuple[Blow, float]],
     streams: Sequence[StreamRecord],
     expected: Sequence[tuple[int, ...]],
+    endings: Sequence[Ending] = (),
+    left: Mapping[str, float] | None = None,
 ) -> Outcome:
     """Sums a run up.
 
@@ -137,6 +191,8 @@ def outcome_of(
         blows: What fell, and when, seconds.
         streams: All that were asked.
         expected: Ids of the undisturbed run, by request.
+        endings: Of the processes that were told to end.
+        left: What was still in use at the end, by metric.
     """
     well = [stream for stream in streams if not stream.problem]
     moved = [stream for stream in well if stream.failovers]
@@ -149,6 +205,8 @@ def outcome_of(
         tokens=sum(len(stream.token_ids) for stream in streams),
         differing=tuple(s.request for s in well if s.token_ids != expected[s.request]),
         problems=tuple(stream.problem for stream in streams if stream.problem),
+        endings=tuple(endings),
+        left=left or {},
     )
 
 

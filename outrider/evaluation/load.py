@@ -55,6 +55,7 @@ class Point:
         gap_ms: Time between messages of a stream, the same.
         tokens_per_round: The bonus token included.
         kv_peak: Largest share of the KV pool that was in use, 0 to 1; None: not known.
+        last_ms: Time to the last token, its median and 99th percentile.
     """
 
     method: str
@@ -67,6 +68,7 @@ class Point:
     gap_ms: tuple[float, float]
     tokens_per_round: float
     kv_peak: float | None
+    last_ms: tuple[float, float] = (0.0, 0.0)
 
 
 def point_of(
@@ -106,6 +108,7 @@ def point_of(
         gap_ms=_middle_and_tail(gaps),
         tokens_per_round=tokens / rounds if rounds else 0.0,
         kv_peak=kv_peak,
+        last_ms=_middle_and_tail([s.message_s[-1] - s.asked_s for s in streams if s.message_s]),
     )
 
 

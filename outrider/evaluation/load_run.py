@@ -8,10 +8,19 @@ from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from typing import Protocol
 
-from outrider.evaluation.client import Answer, AskFailed, Stub, ask, ask_all, chat_request
+from outrider.evaluation.client import (
+    Answer,
+    AnyStub,
+    AskFailed,
+    ask,
+    ask_all,
+    chat_request,
+)
 from outrider.evaluation.load import Load, Point, StreamTimes, point_of
 from outrider.evaluation.prompts import Prompt
 from outrider.v1 import generation_pb2
+
+RequestOf = Callable[[str, str, int], generation_pb2.GenerateRequest]
 
 
 class KvWatch(Protocol):
@@ -34,17 +43,21 @@ class LoadRun:
         max_new_tokens: Most tokens of an answer.
         kv: Watches the KV pool.
         seed: Of the arrivals of an open loop.
+        request_of: Makes the request of a text, a method and a number of tokens.
     """
 
     def __init__(
         self,
-        stub: Stub,
+        stub: AnyStub,
         methods: Sequence[str],
         prompts: Sequence[Prompt],
         max_new_tokens: int,
         kv: KvWatch,
         seed: int = 0,
+        request_of: RequestOf = chat_request,
     ) -> None:
+        self._request_of = request_of
+        self.problems: list[str] = []  # why requests of open loops were not answered
         self._stub, self._methods, self._prompts = stub, methods, prompts
         self._max_new_tokens, self._kv, self._seed = max_new_tokens, kv, seed
 
@@ -108,8 +121,9 @@ class LoadRun:
             nonlocal refused
             try:
                 keep(await ask(self._stub, request))
-            except AskFailed:
+            except AskFailed as error:
                 refused += 1
+                self.problems.append(str(error))
 
         async with asyncio.TaskGroup() as streams:
             for request in requests:
@@ -119,4 +133,4 @@ class LoadRun:
 
     def _requests(self, method: str, count: int) -> list[generation_pb2.GenerateRequest]:
         prompts = islice(cycle(self._prompts), count)
-        return [chat_request(one.text, method, self._max_new_tokens) for one in prompts]
+        return [self._request_of(one.text, method, self._max_new_tokens) for one in prompts]

@@ -15,6 +15,7 @@ from outrider.supervision.restart_policy import RestartPolicy
 EXIT_GAVE_UP = 1
 
 Note = Callable[[str], None]
+OnEnd = Callable[[str, int], None]
 
 
 class Supervisor:
@@ -26,6 +27,7 @@ class Supervisor:
         on_line: Called with a child's name and a line of its output.
         on_note: Called with each thing a person should know.
         clock: Seconds, only ever rising.
+        on_end: Called with a child's name and exit status, each time that one ends.
     """
 
     def __init__(
@@ -35,12 +37,14 @@ class Supervisor:
         on_line: OnLine,
         on_note: Note,
         clock: Callable[[], float] = time.monotonic,
+        on_end: OnEnd = lambda name, status: None,
     ) -> None:
         self._specs = tuple(specs)
         self._policy = policy
         self._on_line = on_line
         self._on_note = on_note
         self._clock = clock
+        self._on_end = on_end
         self._running: dict[str, Child] = {}
         self._last_lines: dict[str, str] = {}
         self._stopping = asyncio.Event()
@@ -88,6 +92,7 @@ class Supervisor:
                 child.kill()
             status = await child.wait()
             del self._running[spec.name]
+            self._on_end(spec.name, status)
             if self._stopping.is_set():
                 return
             crash_times.append(self._clock())

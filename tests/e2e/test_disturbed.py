@@ -43,6 +43,16 @@ def test_streams_survive_the_loss_of_any_worker(
     assert outcome["moved"] > 0
 
 
+def test_streams_do_not_notice_that_each_role_is_told_to_end(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ["--drains", "1", "--streams", "6", "--prompts", "4"]
+    outcome = disturbed(tiny_model, tmp_path, monkeypatch, flags)["outcome"]
+    assert [one["victim"] for one in outcome["endings"]] == ["draft", "gateway", "verify"]
+    assert {one["status"] for one in outcome["endings"]} == {0}
+    assert not any(outcome["left"].values())
+
+
 def test_clients_that_leave_leave_nothing_behind(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

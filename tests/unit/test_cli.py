@@ -72,3 +72,17 @@ def test_a_key_is_shown_once_and_its_line_can_be_kept(
     assert [digest_of(key) for key in shown] == [kept.digest]
     assert _main("keys", "a:b", monkeypatch=monkeypatch) == 78
     assert _main("keys", "alice", "may=fly", monkeypatch=monkeypatch) == 78
+
+
+def test_a_cluster_has_keys_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "keys"
+    flags = ("--cluster", str(folder), "--draft-name", "draft.svc")
+    assert _main("keys", *flags, monkeypatch=monkeypatch) == 0
+    assert (folder / "tls" / "draft.pem").exists()
+    assert KEY_PREFIX in capsys.readouterr().out
+    assert _main("keys", "--cluster", str(folder), monkeypatch=monkeypatch) == 78
+    assert "draft.pem is for draft.svc, not for draft" in capsys.readouterr().err
+    assert _main("keys", "alice", *flags, monkeypatch=monkeypatch) == 78
+    assert _main("keys", monkeypatch=monkeypatch) == 78

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draft_service.engine import MAX_UNREAD_ROUNDS
+from draft_service.engine import MAX_RESYNCS, MAX_UNREAD_ROUNDS
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import FinishReason, Sampling, Speculation
 from outrider.protocol.errors import InternalFailure, InvalidField, NoCapacity, WorkerUnavailable
@@ -188,6 +188,35 @@ def test_a_restarted_verify_worker_changes_nothing(when):
     assert talk.verify.blocks.in_use == 0
 
 
+def test_a_stream_that_is_on_its_way_to_a_draining_verify_worker_goes_elsewhere():
+    logits_of = markov_logits(8, seed=5)
+    expected = plain_tokens(logits_of, [1, 2, 3], 60, SAMPLED, stops=())
+    talk = Conversation(logits_of)
+    talk.greet()
+    drains = list(range(MAX_RESYNCS + 2))
+
+    def drain_on_the_way(message: m.Message) -> int:
+        if isinstance(message, m.OpenSession) and drains:
+            drains.pop()
+            talk._send(talk.verify.drain("upgrade"))
+        return 1
+
+    talk.to_verify = drain_on_the_way
+    one = talk.open("s", [1, 2, 3], max_new_tokens=60, sampling=SAMPLED, ignore_eos=True)
+    boot = 0
+    while drains:
+        left = len(drains)
+        for _ in range(60):
+            talk.turn()
+        assert len(drains) < left
+        assert not len(talk.verify.sessions)
+        boot += 1
+        talk.restart_verify(bytes([boot]) * 16)
+    talk.run()
+    assert talk.tokens(one) == expected
+    assert not talk.errors
+
+
 def test_without_a_verify_worker_a_stream_fails_at_once():
     talk = Conversation(markov_logits(8, seed=5))
     one = talk.open("s", [1, 2, 3])
@@ -205,9 +234,21 @@ def test_a_lost_verify_worker_fails_the_stream_after_the_timeout():
     talk.now += 11.0
     talk.turn()
     assert not talk.errors
+    assert (talk.draft.lost_verify_workers, talk.draft.moved_sessions) == (1, 1)
     talk.now += 31.0
     talk.turn()
     assert isinstance(talk.errors[one], WorkerUnavailable)
+
+
+def test_a_verify_worker_that_took_its_leave_is_not_counted_as_lost():
+    talk = Conversation(markov_logits(8, seed=5))
+    talk.greet()
+    talk.draft.cut(0, talk.now)
+    assert talk.draft.lost_verify_workers == 1
+    talk.greet()
+    talk.draft.handle(0, m.GoAway("shutting down"), talk.now)
+    talk.draft.cut(0, talk.now)
+    assert talk.draft.lost_verify_workers == 1
 
 
 def test_a_silent_draft_worker_loses_its_sessions():

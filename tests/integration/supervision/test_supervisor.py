@@ -122,6 +122,21 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.asyncio
+async def test_each_end_is_told() -> None:
+    ends: list[tuple[str, int]] = []
+    terminal = Terminal()
+    supervisor = Supervisor(
+        [_child("verify", "raise SystemExit(3)")],
+        POLICY,
+        terminal.line,
+        terminal.note,
+        on_end=lambda name, status: ends.append((name, status)),
+    )
+    assert await supervisor.run() == 1
+    assert ends == [("verify", 3)] * POLICY.max_crashes
+
+
+@pytest.mark.asyncio
 async def test_a_child_that_keeps_crashing_is_given_up_and_all_stop() -> None:
     specs = [
         _child("draft", WAIT_FOR_SIGTERM),

@@ -7,13 +7,16 @@ from rich.table import Table
 from outrider.evaluation.cancelling import Remains
 from outrider.evaluation.disturb_report import outcome_lines, remains_lines
 from outrider.evaluation.disturbance import (
+    GRACE_S,
     LONGEST_DELAY_S,
     Blow,
+    Ending,
     StreamRecord,
     Strike,
     longest_silence,
     outcome_of,
     plan_blows,
+    plan_drains,
 )
 
 KILL = Blow("verify-2", Strike.KILL, 0.0)
@@ -36,6 +39,55 @@ def test_blows_are_the_same_for_a_seed_and_hit_everybody_in_every_way() -> None:
     assert {blow.kind for blow in blows} == {
         f"{role} worker, {strike}" for role in ("draft", "verify") for strike in ("kill", "stop")
     }
+
+
+def test_in_each_round_of_drains_one_process_of_each_role_is_told_to_end() -> None:
+    victims = ["verify", "gateway", "draft-2", "draft", "gateway-2"]
+    blows = plan_drains(victims, 3, seed=1)
+    assert [blow.victim for blow in blows] == [
+        *("draft", "gateway", "verify"),
+        *("draft-2", "gateway-2", "verify"),
+        *("draft", "gateway", "verify"),
+    ]
+    assert {blow.kind for blow in blows} == {
+        "draft worker, term",
+        "gateway, term",
+        "verify worker, term",
+    }
+    assert blows == plan_drains(victims, 3, seed=1)
+
+
+def test_a_process_that_ends_late_or_badly_or_not_at_all_is_noticed() -> None:
+    well = Ending("draft", 0, 1.0)
+    assert outcome_of([], [], [], [well]).passed
+    for bad in (
+        Ending("draft", 1, 1.0),
+        Ending("draft", -9, 1.0),
+        Ending("draft", None, 60.0),
+        Ending("draft", 0, GRACE_S + 1),
+    ):
+        assert not outcome_of([], [], [], [well, bad]).passed
+
+
+def test_what_is_kept_when_all_streams_have_ended_is_noticed() -> None:
+    outcome = outcome_of([], [], [], left={"outrider_sessions": 1.0, "other": 0.0})
+    assert not outcome.passed
+    assert "  still in use at the end: outrider_sessions 1" in outcome_lines(outcome)
+    assert outcome_of([], [], [], left={"outrider_sessions": 0.0}).passed
+
+
+def test_the_endings_are_shown_by_process() -> None:
+    endings = [Ending("draft", 0, 1.0), Ending("draft", 1, 3.0), Ending("verify", None, 60.0)]
+    (_, table, *_) = outcome_lines(outcome_of([], [], [], endings))
+    assert isinstance(table, Table)
+    cells = [list(column.cells) for column in table.columns]
+    assert cells == [
+        ["draft", "verify"],
+        ["2", "1"],
+        ["1 x 0, 1 x 1", "1 x none"],
+        ["1.00", "60.00"],
+        ["3.00", "60.00"],
+    ]
 
 
 def test_the_longest_silence_is_that_around_the_blow() -> None:

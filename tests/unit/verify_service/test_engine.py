@@ -158,9 +158,30 @@ def test_draining_takes_no_new_sessions_and_lets_the_old_ones_run(engine):
     engine.handle(PEER, open_session(), 0.0)
     assert {type(message) for _, message in engine.drain("upgrade")} == {m.GoAway}
     other = m.OpenSession(b"t" * 16, 0, (1,), 1, Sampling(), DecodeLimits(3))
-    assert only_fault(engine.handle(PEER, other, 0.0)).code is m.FaultCode.RESOURCE_EXHAUSTED
+    assert only_fault(engine.handle(PEER, other, 0.0)).code is m.FaultCode.SESSION_GONE
+    greeted = engine.handle(b"another", m.Hello(b"boot"), 0.0)
+    assert [type(message) for _, message in greeted] == [m.HelloAck, m.GoAway]
     engine.handle(PEER, propose(), 0.0)
     assert len(run(engine, target)) == 1
+
+
+def test_a_running_session_may_be_placed_anew_while_draining(engine):
+    engine.handle(PEER, open_session(), 0.0)
+    engine.drain("upgrade")
+    assert engine.handle(PEER, open_session(epoch=1), 0.0) == []
+    (session,) = engine.sessions
+    assert session.ledger.epoch == 1
+
+
+def test_who_greets_again_has_nothing_placed_here(engine):
+    """A draft worker that took this one for lost has placed its sessions elsewhere."""
+    engine.handle(PEER, open_session(), 0.0)
+    other = b"another"
+    engine.handle(other, m.Hello(b"boot"), 0.0)
+    engine.handle(other, m.OpenSession(b"t" * 16, 0, (1,), 1, Sampling(), DecodeLimits(3)), 0.0)
+    engine.handle(PEER, m.Hello(b"boot"), 0.0)
+    assert [session.peer for session in engine.sessions] == [other]
+    engine.audit()
 
 
 def test_the_prompt_is_prefilled_in_chunks_with_the_tree_behind_the_last():

@@ -1,0 +1,1 @@
+"""The keys that the services of one cluster know each other by: `outrider keys --cluster`."""

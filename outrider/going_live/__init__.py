@@ -1,0 +1,1 @@
+"""The go-live list, run against a service that serves: `outrider check`."""
