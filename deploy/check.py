@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.manifests import DEPLOY, are_all_built, containers, documents, refusal
+from deploy.manifests import DEPLOY, containers, documents, refusal
 from deploy.rendering import KUSTOMIZE, roots
 
 KUBERNETES = "1.32"
@@ -110,12 +110,7 @@ def add_secrets(report: Report, work: Path) -> None:
     folder = work / "secrets"
     shutil.copytree(KUSTOMIZE / "secrets", folder, ignore=lambda *_: ["cluster"])
     command = [sys.executable, "-m", "outrider.cli", "keys", "--cluster", str(folder / "cluster")]
-    result = run(command)
-    if "No such option" in result.stderr:
-        shutil.rmtree(folder)
-        report.skip("render secrets", "`outrider keys --cluster` is not there yet")
-    else:
-        report.judge("outrider keys --cluster", result)
+    report.judge("outrider keys --cluster", run(command))
 
 
 def check_schemas(report: Report, rendered: Sequence[Rendered]) -> None:
@@ -144,9 +139,6 @@ def check_schemas(report: Report, rendered: Sequence[Rendered]) -> None:
 
 def check_settings(report: Report, rendered: Sequence[Rendered]) -> None:
     """Every container's environment by the settings of the service that it runs."""
-    if not are_all_built():
-        report.skip("settings", "settings of workers are awaited (deploy/manifests.py)")
-        return
     for one in rendered:
         refusals = [
             text

@@ -24,16 +24,6 @@ ROLES: Mapping[str, type[Settings]] = {
     "verify_service": VerifySettings,
 }
 
-# Settings that the manifests use and that are still being built. Once they are there, this, its use
-# in `is_known`, and `are_all_built` can go.
-AWAITED = {
-    "gateway": {"draft_tls_ca", "draft_tls_cert", "draft_tls_key", "draft_tls_name"}
-    | {"metrics_token_file"},
-    "draft_service": {"tls_cert", "tls_key", "tls_client_ca"}
-    | {"health_host", "health_port", "metrics_token_file"},
-    "verify_service": {"health_host", "health_port", "metrics_token_file"},
-}
-
 # In the environment, and no setting of a service.
 OTHER_VARIABLES = {"OUTRIDER_CACHE", "OUTRIDER_HEALTH_ADDRESS"}
 
@@ -156,12 +146,7 @@ def is_known(name: str) -> bool:
     if not name.startswith("OUTRIDER_") or name in OTHER_VARIABLES:
         return True
     role = role_of(name)
-    return role is not None and field_of(name) in {*ROLES[role].model_fields, *AWAITED[role]}
-
-
-def are_all_built() -> bool:
-    """True where no setting is awaited any more."""
-    return all(fields <= set(ROLES[role].model_fields) for role, fields in AWAITED.items())
+    return role is not None and field_of(name) in ROLES[role].model_fields
 
 
 def refusal(container: Container) -> str:

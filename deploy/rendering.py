@@ -25,8 +25,7 @@ def roots(work: Path) -> Iterator[tuple[str, Path]]:
         yield f"base + {name}", stage(work, name, [parts / one for one in name.split(" + ")])
     for overlay in sorted((KUSTOMIZE / "overlays").iterdir()):
         yield f"overlays/{overlay.name}", overlay
-    if (work / "secrets").is_dir():
-        yield "secrets", work / "secrets"
+    yield "secrets", work / "secrets"
 
 
 def holds_one(folder: Path) -> bool:

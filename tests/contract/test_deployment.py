@@ -15,7 +15,6 @@ from deploy.manifests import (
     DEPLOY,
     ROLES,
     Container,
-    are_all_built,
     compose_services,
     documents,
     field_of,
@@ -418,7 +417,6 @@ def test_the_compose_file_hangs_together() -> None:
         assert one.spec["cap_drop"] == ["ALL"], one.where
 
 
-@pytest.mark.skipif(not are_all_built(), reason="settings of workers are awaited")
 def test_services_start_with_their_environment() -> None:
     assert [text for one in COMPOSE.values() if (text := refusal(one))] == []
 

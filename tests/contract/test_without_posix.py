@@ -83,10 +83,7 @@ _RELOAD = (
     _WITHOUT_POSIX
     + """
 import pathlib, tempfile
-try:
-    from outrider.reloading import Reloadable, Reloader
-except ModuleNotFoundError:
-    from gateway.reloading import Reloadable, Reloader
+from outrider.reloading import Reloadable, Reloader
 
 async def watch_until_loaded():
     loop, loaded = asyncio.get_running_loop(), asyncio.Event()
