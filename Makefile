@@ -20,10 +20,10 @@ ARGS ?=
 # Two test processes share two cores; torch in each of them must not take both.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help setup serve test check lint bench exactness format clean
+.PHONY: help setup serve test check lint bench exactness format generated deploy-check deploy-tools clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv and install everything into it (the others do this first)
 
@@ -72,6 +72,17 @@ format: setup ## Rewrite the sources as `make check` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/buf format protos --write
+
+generated: setup ## Write docs/settings.md and the PrometheusRule anew, from what they are made of
+	$(BIN)/python -m tests.contract.generated
+
+deploy-check: setup ## Render and check deploy/; says what this machine lacks for it
+	@$(BIN)/python -m deploy.check
+
+deploy-tools: ## Install what deploy-check wants from PyPI, into .venv-deploy
+	@test -x .venv-deploy/bin/python || "$(PYTHON)" -m venv .venv-deploy
+	@.venv-deploy/bin/python -m pip install -qq --upgrade pip
+	@.venv-deploy/bin/python -m pip install -qq -r deploy/tools.txt
 
 clean: ## Remove .venv, generated stubs and caches (the pulled model stays)
 	rm -rf $(VENV) outrider/v1 build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \

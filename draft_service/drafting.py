@@ -137,7 +137,7 @@ class Drafting:
         session: Its half of the conversation.
         speculation: What the request asked for.
         method: Draft method in use.
-        link: Index of the verify worker that holds it, or None while it waits for one.
+        link: Number of the verify worker that holds it, or None while it waits for one.
         homeless_since: When it lost its verify worker, seconds.
         resyncs: How often it was placed anew because of a verdict that did not fit.
         intake: Features of this placement; None where none are wanted.

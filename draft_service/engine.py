@@ -2,6 +2,7 @@
 
 Pure: no sockets, no clock (times are arguments, in seconds). The worker's loop is
 
+    engine.fleet.follow(names)              verify workers join and leave
     engine.add / read / cancel              a stream comes, is read, or goes
     for arrival: engine.handle(...)         features reach the drafter; verdicts become events,
                                             refusals failures
@@ -22,7 +23,6 @@ from draft_service.drafters.drafter import Drafter, TreeBudget
 from draft_service.drafting import Drafting, Event, Failed, round_done
 from draft_service.fleet import Outbox, VerifyFleet
 from draft_service.stream_features import StreamFeatures
-from draft_service.verify_link import VerifyLink
 from outrider.protocol import messages as m
 from outrider.protocol.affinity import PREFIX_TOKENS, affinity_key
 from outrider.protocol.errors import (
@@ -64,7 +64,7 @@ class DraftEngine:
 
     Args:
         hello: Greets verify workers.
-        links: The verify workers, in the order of their channels.
+        verify_timeout_s: Silence after which a verify worker counts as lost.
         drafters: Draft methods by name.
         limits: Largest tree of any stream.
         failover_timeout_s: How long a stream may wait for a verify worker before it fails.
@@ -74,7 +74,7 @@ class DraftEngine:
     def __init__(
         self,
         hello: m.Hello,
-        links: list[VerifyLink],
+        verify_timeout_s: float,
         drafters: Mapping[str, Drafter],
         limits: TreeLimits,
         failover_timeout_s: float,
@@ -82,8 +82,8 @@ class DraftEngine:
     ) -> None:
         self.outbox: Outbox = []
         self.events: list[Event] = []
-        self.stale_messages = 0
-        self.fleet = VerifyFleet(hello, links, self.outbox, layout)
+        self.stale_messages = self.lost_verify_workers = self.moved_sessions = 0
+        self.fleet = VerifyFleet(hello, verify_timeout_s, self.outbox, layout)
         self._drafters = drafters
         self._limits = limits
         self._failover_timeout_s = failover_timeout_s
@@ -139,12 +139,14 @@ class DraftEngine:
 
     def cut(self, link: int, now: float) -> None:
         """The connection to a verify worker broke: nobody waits for its silence."""
+        self.lost_verify_workers += self.fleet.links[link].is_ready
         if self.fleet.cut(link):
             self._evict(link, now)
 
     def tick(self, now: float) -> None:
         """Does what time asks for."""
         for link in self.fleet.tick(now):
+            self.lost_verify_workers += 1
             self._evict(link, now)
         for drafting in list(self._draftings.values()):
             if drafting.link is None:
@@ -152,6 +154,8 @@ class DraftEngine:
             elif drafting.session.tree is not None and now - drafting.sent_at > RESEND_S:
                 drafting.sent_at = now
                 self.outbox.append((drafting.link, drafting.session.repeat()))
+        if self.fleet.is_parting:
+            self.fleet.part({drafting.link for drafting in self._draftings.values()})
 
     # ---- rounds
 
@@ -270,6 +274,7 @@ class DraftEngine:
         """Its worker is gone or goes; `tick` finds it another one."""
         drafting.link, drafting.homeless_since = None, now
         drafting.failovers += 1
+        self.moved_sessions += 1
 
     def _place_again(self, drafting: Drafting, now: float) -> None:
         link = self._choose_link(drafting)

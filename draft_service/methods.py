@@ -88,7 +88,7 @@ def _with_head(methods: Methods, settings: DraftSettings, metrics: DraftMetrics)
     on_drop = _on_drop("head", metrics.dropped_heads)
 
     def drafter(shape: TreeShape, has_text: bool) -> HeadDrafter:
-        options = NetworkOptions(shape, has_text, settings.coupled_sampling)
+        options = _network_options(settings, shape, has_text)
         return HeadDrafter(head.network, extents, options, on_drop, time.monotonic)
 
     drafters: dict[str, Drafter] = {
@@ -107,12 +107,20 @@ def _with_model(methods: Methods, settings: DraftSettings, metrics: DraftMetrics
     drafter = ModelDrafter(
         model.network,
         RowExtents(model.network.slot_count),
-        NetworkOptions(_shape_alone(settings), is_coupled=settings.coupled_sampling),
+        _network_options(settings, _shape_alone(settings)),
         _on_drop("draft model", metrics.dropped_draft_models),
         time.monotonic,
     )
     drafters = {"model": drafter, **methods.drafters}
     return replace(methods, drafters=drafters, default="model", built_for=model.built_for)
+
+
+def _network_options(
+    settings: DraftSettings, shape: TreeShape, has_text: bool = False
+) -> NetworkOptions:
+    # Fixed and full trees are asked for whatever they cost.
+    may_rest = isinstance(shape, DynamicShape) and not settings.full_trees
+    return NetworkOptions(shape, has_text, settings.coupled_sampling, may_rest)
 
 
 def _shape_alone(settings: DraftSettings) -> TreeShape:

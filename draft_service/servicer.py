@@ -56,6 +56,7 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         try:
             drafting = _drafting(request, self._methods, traceparent(span))
             span.set_attribute(attributes.SESSION_ID, short_id(request.session_id))
+            span.set_attribute(attributes.EPOCH, request.epoch)
             span.set_attribute(attributes.METHOD, drafting.method)
             async with aclosing(self._streams.run(self._worker, drafting)) as rounds:
                 async for done in rounds:
@@ -76,7 +77,7 @@ class DraftingServicer(drafting_pb2_grpc.DraftingServiceServicer):
         if self._worker.is_stuck:
             await abort(context, DeadlineExceeded("the draft worker hangs"))
         target = self._worker.target
-        if target is None or not self._worker.is_alive:
+        if target is None or not self._worker.takes_sessions:
             await abort(context, WorkerUnavailable(self._worker.problem))
         if self._methods.canary.is_pending:
             await abort(context, WorkerUnavailable("the draft worker is measuring its head"))

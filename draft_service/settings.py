@@ -1,13 +1,17 @@
 """Settings of a draft worker."""
 
+from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from draft_service.tree_shape import StaticShape
-from outrider.settings import check_loopback
+from outrider.discovery import DNS_PREFIX, Source, parse_name
+from outrider.settings import LOOPBACK_HOSTS
+from outrider.tls import TlsFiles
 from outrider.worker_settings import WorkerSettings
 
+VERIFY_SCHEME = "tcp://"
 HEAD_METHODS = ("hybrid", "eagle3", "eagle1")
 METHODS = ("model", *HEAD_METHODS, "ngram", "none")
 
@@ -20,10 +24,20 @@ class DraftSettings(WorkerSettings):
 
     verify_endpoints: str = Field(
         "tcp://127.0.0.1:50053",
-        description="verify workers, comma-separated: ipc://PATH or tcp://HOST:PORT",
+        description="verify workers, comma-separated: ipc://PATH, tcp://HOST:PORT, or "
+        "dns:HOST:PORT for every address behind a name",
     )
-    grpc_host: str = Field("127.0.0.1", description="host of the gRPC port; loopback only")
+    grpc_host: str = Field(
+        "127.0.0.1", description="host of the gRPC port; beyond loopback with TLS only"
+    )
     grpc_port: int = Field(50052, description="port for the gateway", ge=1, le=65535)
+    tls_cert: Path | None = Field(
+        None, description="certificate chain of the gRPC port in PEM; none: no TLS"
+    )
+    tls_key: Path | None = Field(None, description="its private key in PEM, not encrypted")
+    tls_client_ca: Path | None = Field(
+        None, description="roots in PEM; gateways must have a certificate of theirs"
+    )
     metrics_port: int = Field(9101, description="port of /metrics; 0: none", ge=0, le=65535)
     head: str = Field("", description="folder of a draft head; empty: none is loaded")
     draft_model: str = Field(
@@ -85,14 +99,21 @@ class DraftSettings(WorkerSettings):
     )
 
     @property
-    def endpoints(self) -> list[str]:
-        """Verify workers, at least one."""
-        return [part.strip() for part in self.verify_endpoints.split(",") if part.strip()]
+    def verify_sources(self) -> list[Source]:
+        """Where verify workers are, at least one entry."""
+        return _read_sources(self.verify_endpoints)
 
-    @field_validator("grpc_host")
+    def tls_files(self) -> TlsFiles | None:
+        """What TLS on the gRPC port is made of; None: no TLS."""
+        if self.tls_cert is None or self.tls_key is None:
+            return None
+        return TlsFiles(self.tls_cert, self.tls_key, self.tls_client_ca)
+
+    @field_validator("verify_endpoints")
     @classmethod
-    def _grpc_is_loopback_only(cls, host: str) -> str:
-        return check_loopback("the host", host)
+    def _names_verify_workers(cls, endpoints: str) -> str:
+        _read_sources(endpoints)
+        return endpoints
 
     @field_validator("default_method")
     @classmethod
@@ -118,9 +139,35 @@ class DraftSettings(WorkerSettings):
         return self
 
     @model_validator(mode="after")
+    def _gateways_are_known(self) -> Self:
+        files = (self.tls_cert, self.tls_key, self.tls_client_ca)
+        if any(files) and not all(files):
+            raise ValueError(
+                "--tls-cert, --tls-key and --tls-client-ca go together: gateway and draft worker "
+                "ask each other for a certificate; set all three or none"
+            )
+        if self.grpc_host not in LOOPBACK_HOSTS and not any(files):
+            raise ValueError(
+                f"--grpc-host {self.grpc_host} is beyond this machine: set --tls-cert, --tls-key "
+                "and --tls-client-ca (`outrider keys --cluster FOLDER` makes them), or leave it at "
+                "127.0.0.1"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _endpoints_are_safe(self) -> Self:
-        if not self.endpoints:
-            raise ValueError("verify_endpoints names no verify worker")
-        for endpoint in self.endpoints:
+        for source in self.verify_sources:
+            # What is behind a name is as far away as the name says.
+            endpoint = source if isinstance(source, str) else source.at(source.host.strip("[]"))
             self.check_endpoint("verify_endpoints", endpoint)
         return self
+
+
+def _read_sources(text: str) -> list[Source]:
+    entries = [part.strip() for part in text.split(",") if part.strip()]
+    if not entries:
+        raise ValueError("names no verify worker")
+    return [
+        parse_name(entry, VERIFY_SCHEME) if entry.startswith(DNS_PREFIX) else entry
+        for entry in entries
+    ]

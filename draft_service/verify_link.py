@@ -22,14 +22,18 @@ class VerifyLink:
     """One verify worker.
 
     Args:
+        name: Where it is; the same for every draft worker.
         timeout_s: Silence after which it counts as lost.
         last_heard: When anything arrived last, seconds.
         busy_s: How much longer it may be silent now, because it said so, seconds.
         last_hello: When it was greeted last, seconds.
         identity: What it answered, once it has.
         refusal: Why it cannot be used, or "".
+        is_listed: False where it is no longer one of those that are to be used: running sessions go
+            on there, new ones go elsewhere.
     """
 
+    name: str
     timeout_s: float
     last_heard: float = 0.0
     busy_s: float = 0.0
@@ -37,11 +41,12 @@ class VerifyLink:
     state: LinkState = LinkState.GREETING
     identity: m.HelloAck | None = None
     refusal: str = ""
+    is_listed: bool = True
 
     @property
     def is_ready(self) -> bool:
         """True where new sessions may be placed."""
-        return self.state is LinkState.READY
+        return self.state is LinkState.READY and self.is_listed
 
     def greeted(self, ack: m.HelloAck, now: float) -> bool:
         """Takes a HelloAck.

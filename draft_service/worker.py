@@ -7,7 +7,7 @@ one call of `on_events`, made in this thread.
 import logging
 import threading
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -16,10 +16,10 @@ import zmq
 from draft_service.drafters.drafter import Drafter
 from draft_service.drafting import Drafting, Event, RoundDone
 from draft_service.engine import DraftEngine
-from outrider.protocol.channel import batched
+from draft_service.verify_channels import OpenChannel, VerifyChannels
 from outrider.protocol.messages import TargetDescription, ToVerify
-from outrider.protocol.zmq_channel import ZmqDraftChannel
 from outrider.telemetry.metrics import DraftMetrics
+from outrider.worker_health import DEAD_AFTER_S
 
 IDLE_WAIT_MS = 50
 STUCK_S = 1.5  # a turn that takes longer: its thread hangs
@@ -36,7 +36,7 @@ class DraftWorker:
         engine: The rules.
         drafters: Draft methods by name, those of the engine.
         context: ZeroMQ context; not closed here.
-        channels: One per verify worker, in the order of the engine's links; closed by the thread.
+        open_channel: Connects to the endpoint of a verify worker; called and closed by the thread.
         metrics: Updated after each turn.
         on_events: Told of each turn's events, in the worker's thread; must not block.
         clock: Seconds, monotonic.
@@ -47,28 +47,30 @@ class DraftWorker:
         engine: DraftEngine,
         drafters: Mapping[str, Drafter],
         context: "zmq.Context[zmq.Socket[bytes]]",
-        channels: Sequence[ZmqDraftChannel],
+        open_channel: OpenChannel,
         metrics: DraftMetrics,
         on_events: Callable[[list[Event]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._drafters = drafters
-        self._channels = channels
         self._metrics = metrics
         self._on_events = on_events
         self._clock = clock
         self._commands: deque[Command] = deque()
         self._wake_lock = threading.Lock()
         self._wake_sender, self._wake_receiver = _wake_pair(context)
+        self._channels = VerifyChannels(open_channel, self._wake_receiver)
         self._stopping = threading.Event()
-        self._stale_reported = 0
+        self._reported: Counter[str] = Counter()
         self._turned_at = clock()
+        metrics.turn_age.set_function(lambda: clock() - self._turned_at)
         self._has_more = False  # to prepare, while nothing arrives
         self._thread = threading.Thread(target=self._run, name="draft-worker", daemon=True)
         self.target: TargetDescription | None = None
         self.problem = "the draft worker is starting"
         self.session_count = 0
+        self.ready_count = 0  # of verify workers
 
     def start(self) -> None:
         """Starts the thread."""
@@ -89,6 +91,20 @@ class DraftWorker:
     def is_stuck(self) -> bool:
         """True where the thread has not got on for too long; from any thread."""
         return self._clock() - self._turned_at > STUCK_S
+
+    @property
+    def is_live(self) -> bool:
+        """False where the thread has ended, or hangs for so long that it will not come back."""
+        return self.is_alive and self._clock() - self._turned_at <= DEAD_AFTER_S
+
+    @property
+    def takes_sessions(self) -> bool:
+        """True where it gets on, and so does a verify worker; from any thread."""
+        return self.is_alive and not self.is_stuck and self.ready_count > 0
+
+    def follow(self, endpoints: Sequence[str]) -> None:
+        """From now on these are the verify workers to be used; from any thread."""
+        self._submit(lambda engine: engine.fleet.follow(endpoints))
 
     def add(self, drafting: Drafting) -> None:
         """Hands a stream over; from any thread."""
@@ -114,19 +130,13 @@ class DraftWorker:
     # ---- the thread
 
     def _run(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._wake_receiver, zmq.POLLIN)
-        for channel in self._channels:
-            poller.register(channel.socket, zmq.POLLIN)
-            poller.register(channel.monitor, zmq.POLLIN)
         try:
             while not self._stopping.is_set():
-                poller.poll(0 if self._has_more else IDLE_WAIT_MS)
+                self._channels.poll(0 if self._has_more else IDLE_WAIT_MS)
                 self._drain_wakes()
                 self._turn()
         finally:
-            for channel in self._channels:
-                channel.close()
+            self._channels.close_all()
             self._wake_receiver.close()
             self._wake_sender.close()
 
@@ -135,13 +145,14 @@ class DraftWorker:
         engine = self._engine
         while self._commands:
             self._commands.popleft()(engine)
-        for index, channel in enumerate(self._channels):
+        self._channels.open(engine.fleet.links)
+        for number, channel in self._channels:
             for arrival in channel.receive():
                 if arrival.message is not None:
-                    engine.handle(index, arrival.message, self._clock())
+                    engine.handle(number, arrival.message, self._clock())
             if channel.was_cut():
-                logger.warning("the connection to verify worker %d broke", index)
-                engine.cut(index, self._clock())
+                logger.warning("the connection to verify worker %d broke", number)
+                engine.cut(number, self._clock())
         engine.tick(self._clock())
         self._draft()
         self._flush()
@@ -158,12 +169,12 @@ class DraftWorker:
 
     def _flush(self) -> None:
         outgoing: defaultdict[int, list[ToVerify]] = defaultdict(list)
-        for index, message in self._engine.outbox:
-            outgoing[index].append(message)
+        for number, message in self._engine.outbox:
+            outgoing[number].append(message)
         self._engine.outbox.clear()
-        for index, messages in outgoing.items():
-            for batch in batched(messages):
-                self._channels[index].send(*batch)  # what is lost here is repeated by the engine
+        for number, messages in outgoing.items():
+            self._channels.send(number, messages)
+        self._channels.close(self._engine.fleet.links)
         if self._engine.events:
             events = list(self._engine.events)
             self._engine.events.clear()
@@ -195,9 +206,13 @@ class DraftWorker:
         self.target, self.session_count = self._engine.fleet.target, self._engine.session_count
         self.problem = self._engine.fleet.problem()
         self._metrics.sessions.set(self.session_count)
-        self._metrics.verify_workers.set(self._engine.fleet.ready_count)
-        self._metrics.stale_messages.inc(self._engine.stale_messages - self._stale_reported)
-        self._stale_reported = self._engine.stale_messages
+        self.ready_count = self._engine.fleet.ready_count
+        self._metrics.verify_workers.set(self.ready_count)
+        self._metrics.known_verify_workers.set(self._engine.fleet.listed_count)
+        for name in ("stale_messages", "lost_verify_workers", "moved_sessions"):
+            count = getattr(self._engine, name)
+            getattr(self._metrics, name).inc(count - self._reported[name])
+            self._reported[name] = count
 
 
 def _wake_pair(

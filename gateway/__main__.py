@@ -9,28 +9,32 @@ from typing import Any
 
 from gateway.admission import Admission
 from gateway.draft_client import DraftClient
+from gateway.draft_tls import DraftTls
 from gateway.draft_workers import DraftWorkers
 from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.guard import Guard
 from gateway.http_api import create_app
+from gateway.http_calls import HttpCalls
 from gateway.listeners import GrpcListener, HttpListener, PortTaken
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
 from gateway.probes import create_probe_app
 from gateway.readiness import Readiness
-from gateway.reloading import Reloadable, Reloader
 from gateway.requests import RequestLimits
 from gateway.servicer import GenerationServicer
 from gateway.settings import GatewaySettings
-from gateway.tls import BadTlsFiles, Tls
 from gateway.tokenization import BadModelFolder, PromptTokenizer
 from outrider.api_keys import Access
+from outrider.discovery import Discovery
+from outrider.pem_files import BadTlsFiles
+from outrider.reloading import Reloadable, Reloader
 from outrider.settings import BadSettings, exit_for_bad_settings, load_settings_or_exit
 from outrider.supervised import stop_event
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
+from outrider.tls import Tls
 
 LINGER_S = 2.0  # at the end of a drain, for answers that are on their way out
 
@@ -48,7 +52,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         SystemExit: A setting is bad (78).
     """
     settings = load_settings_or_exit(GatewaySettings, argv, environ)
-    setup_logging("gateway", settings.log_level)
+    setup_logging("gateway", settings.log_level, log_format=settings.log_format)
     setup_tracing("outrider-gateway", environ)
     try:
         tokenizer = PromptTokenizer.from_folder(settings.model)
@@ -72,11 +76,15 @@ async def serve(
     guard = Guard(access, metrics, settings.guard_limits(), quotas)
     files = settings.tls_files()
     tls = Tls(files) if files is not None else None
+    draft_files = settings.draft_tls_files()
+    draft_tls = DraftTls(draft_files) if draft_files is not None else None
 
     def open_client(address: str) -> DraftClient:
-        return DraftClient(address, tokenizer, settings.worker_timeout_s, settings.model_name)
+        name = settings.model_name
+        return DraftClient(address, tokenizer, settings.worker_timeout_s, name, draft_tls)
 
-    async with DraftWorkers(settings.draft_sources, open_client, metrics) as workers:
+    discovery = Discovery(settings.draft_sources)
+    async with DraftWorkers(discovery, open_client, metrics) as workers:
         gate = Gate(_admission(settings), metrics)
         placing = Placing(workers, metrics, settings.failover_timeout_s)
         limits = _limits(settings)
@@ -84,23 +92,29 @@ async def serve(
         read_timeout_s = settings.read_timeout_s
         servicer = GenerationServicer(generation, guard, read_timeout_s)
         max_bytes = settings.max_request_bytes
-        grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls)
+        send_timeout_s = settings.send_timeout_s
+        grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls, send_timeout_s)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         if settings.vllm_engine:
             _add_vllm_engine(grpc_listener, generation, guard, readiness, gate, settings)
-        app = create_app(generation, readiness, metrics, max_bytes, guard, read_timeout_s)
+        calls = HttpCalls(generation, guard, max_bytes, read_timeout_s, send_timeout_s)
+        app = create_app(calls, readiness, metrics)
         if settings.playground:
             add_playground(app)
-        http_listener = HttpListener(app, tls, read_timeout_s)
-        probe_listener = HttpListener(create_probe_app(readiness, metrics))
+        http_listener = HttpListener(app, tls, read_timeout_s, send_timeout_s)
+        probe_app = create_probe_app(readiness, metrics, settings.probe_readers())
+        probe_listener = HttpListener(probe_app)
         await grpc_listener.start(settings.grpc_host, settings.grpc_port)
         await http_listener.start(settings.http_host, settings.http_port)
         if settings.probe_port:
             await probe_listener.start(settings.probe_host, settings.probe_port)
+        reloadables = _reloadables(settings, access, tls)
+        if draft_tls is not None:
+            reloadables.append(_draft_certificates(draft_tls, workers))
         watches = [
             _watch("readiness", readiness.watch(), stopping),
             _watch("draft-workers", workers.watch(), stopping),
-            _watch("files", Reloader(_reloadables(settings, access, tls)).watch(), stopping),
+            _watch("files", Reloader(reloadables).watch(), stopping),
         ]
         if usage_file is not None:
             watches.append(_watch("usage", usage_file.keep(quotas), stopping))
@@ -171,6 +185,17 @@ def _reloadables(settings: GatewaySettings, access: Access, tls: Tls | None) -> 
     if tls is not None:
         parts.append(Reloadable("certificates", tls.paths, tls.reload))
     return parts
+
+
+def _draft_certificates(tls: DraftTls, workers: DraftWorkers) -> Reloadable:
+    """The gateway's own towards draft workers: connections are made anew with it."""
+    loop = asyncio.get_running_loop()
+
+    def load() -> None:
+        tls.reload()
+        loop.call_soon_threadsafe(workers.renew)
+
+    return Reloadable("certificates towards draft workers", tls.paths, load)
 
 
 def _watch(

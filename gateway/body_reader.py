@@ -8,11 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from gateway.http_errors import HttpError
+from gateway.waiting import ClientGone
 
-READ_TIMEOUT_S = 15.0
 THREAD_BYTES = 4096  # a larger body is parsed in a thread, so that streams go on meanwhile
 DISCARD_BYTES = 16 * 2**20  # read and thrown away of a body that is too large
 
@@ -34,27 +34,30 @@ async def parsed(parse: Callable[[bytes], T], data: bytes) -> T:
     return await asyncio.get_running_loop().run_in_executor(_parsers, parse, data)
 
 
-async def read_json_bytes(request: Request, max_bytes: int) -> bytes:
+async def read_json_bytes(request: Request, max_bytes: int, timeout_s: float) -> bytes:
     """The whole body.
 
     Args:
         request: Its body has not been read yet.
         max_bytes: Largest body.
+        timeout_s: How long the client may take to send it, seconds.
 
     Returns:
         Bytes that are said to be JSON in UTF-8.
 
     Raises:
-        HttpError: 415, 413, or 408 where the client takes more than READ_TIMEOUT_S.
+        HttpError: 415, 413, or 408 where the client takes longer.
+        ClientGone: It closed the connection in the middle of its body.
     """
     _check_content_type(request.headers.get("content-type", ""))
     try:
-        async with asyncio.timeout(READ_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             return await _read_limited(request, max_bytes)
     except TimeoutError:
-        raise HttpError(
-            408, "request_timeout", f"the body did not arrive within {READ_TIMEOUT_S:g} s"
-        ) from None
+        text = f"the body did not arrive within {timeout_s:g} s"
+        raise HttpError(408, "request_timeout", text) from None
+    except ClientDisconnect:
+        raise ClientGone from None
 
 
 def _check_content_type(value: str) -> None:

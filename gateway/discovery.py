@@ -1,49 +1,9 @@
-"""Where draft workers are: a fixed list, or names whose addresses come and go.
+"""Reads where draft workers are, as the gateway's setting says it."""
 
-Shell: asks the resolver. A headless service of Kubernetes has one address per ready pod.
-"""
-
-import asyncio
-import re
-import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-MAX_PORT = 65_535
-DNS_PREFIX = "dns:"
-
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+from outrider.discovery import DNS_PREFIX, MAX_PORT, Source, is_host_and_port, parse_name
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSource:
-    """One entry of the setting.
-
-    Args:
-        host: Name or address, as it was written.
-        port: Of the workers.
-        is_resolved: True: every address behind the name is a worker.
-    """
-
-    host: str
-    port: int
-    is_resolved: bool
-
-    async def addresses(self) -> list[str]:
-        """The workers there now, as host:port, sorted.
-
-        Raises:
-            OSError: The name cannot be resolved.
-        """
-        if not self.is_resolved:
-            return [f"{self.host}:{self.port}"]
-        found = await asyncio.get_running_loop().getaddrinfo(
-            self.host.strip("[]"), self.port, type=socket.SOCK_STREAM
-        )
-        return sorted({_joined(str(info[4][0]), self.port) for info in found})
-
-
-def parse_sources(text: str) -> list[WorkerSource]:
+def parse_sources(text: str) -> list[Source]:
     """Reads a setting such as `host:50052, dns:draft.outrider.svc:50052`.
 
     Args:
@@ -59,23 +19,17 @@ def parse_sources(text: str) -> list[WorkerSource]:
     return [_parse(entry) for entry in entries]
 
 
-async def find_workers(sources: Sequence[WorkerSource]) -> list[str]:
-    """All workers of all sources, each once.
-
-    Raises:
-        OSError: A name cannot be resolved.
-    """
-    return list(dict.fromkeys([one for source in sources for one in await source.addresses()]))
+def host_of(source: Source) -> str:
+    """The host or name of an entry, without brackets."""
+    host = source.rpartition(":")[0] if isinstance(source, str) else source.host
+    return host.strip("[]")
 
 
-def _parse(entry: str) -> WorkerSource:
-    match = _ADDRESS.fullmatch(entry.removeprefix(DNS_PREFIX))
-    if match is None or not 1 <= int(match[2]) <= MAX_PORT:
+def _parse(entry: str) -> Source:
+    if entry.startswith(DNS_PREFIX):
+        return parse_name(entry)
+    if not is_host_and_port(entry):
         raise ValueError(
             f"{entry!r} must be host:port or {DNS_PREFIX}host:port with a port from 1 to {MAX_PORT}"
         )
-    return WorkerSource(match[1], int(match[2]), entry.startswith(DNS_PREFIX))
-
-
-def _joined(address: str, port: int) -> str:
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return entry

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 
 import grpc
 
+from gateway.draft_tls import DraftTls, connection_problem
 from gateway.served_model import ServedModel
 from gateway.tokenization import PromptTokenizer
 from outrider.grpc_status import error_from_status, is_from_server
@@ -17,6 +18,7 @@ from outrider.v1 import drafting_pb2, drafting_pb2_grpc
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 LOOKAHEAD_BYTES = 4096
+RETIRING_S = 600.0  # what running streams get where a connection is made anew
 
 _CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
@@ -49,6 +51,7 @@ class DraftClient:
         tokenizer: Must fit the worker's target.
         answer_timeout_s: Silence after which a question counts as unanswered, seconds.
         model_name: Shown to clients instead of the worker's name for it, where not empty.
+        tls: Opens its channel; None: no TLS.
     """
 
     def __init__(
@@ -57,16 +60,16 @@ class DraftClient:
         tokenizer: PromptTokenizer,
         answer_timeout_s: float,
         model_name: str = "",
+        tls: DraftTls | None = None,
     ) -> None:
         self._address = address
         self._tokenizer = tokenizer
         self._answer_timeout_s = answer_timeout_s
         self._model_name = model_name
+        self._tls = tls
         self._calls: set[_Call] = set()
-        self._channel = grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
-        self._stub: drafting_pb2_grpc.DraftingServiceAsyncStub = (
-            drafting_pb2_grpc.DraftingServiceStub(self._channel)
-        )
+        self._retired: dict[grpc.aio.Channel, asyncio.Task[None]] = {}
+        self._connect()
 
     async def close(self, grace_s: float | None = None) -> None:
         """Frees the connection.
@@ -74,7 +77,25 @@ class DraftClient:
         Args:
             grace_s: Time that running streams get to end, seconds; None: they are cut off.
         """
-        await self._channel.close(grace_s)
+        channels = (self._channel, *self._retired)
+        await asyncio.gather(*(channel.close(grace_s) for channel in channels))
+        await asyncio.gather(*self._retired.values())
+
+    def renew(self) -> None:
+        """Connects anew, with the newest certificate; streams that run end where they are."""
+        old = self._channel
+        self._connect()
+        self._retired[old] = asyncio.create_task(old.close(RETIRING_S))
+        self._retired[old].add_done_callback(lambda _: self._retired.pop(old))
+
+    def _connect(self) -> None:
+        if self._tls is not None:
+            self._channel = self._tls.channel(self._address, _CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
+        self._stub: drafting_pb2_grpc.DraftingServiceAsyncStub = (
+            drafting_pb2_grpc.DraftingServiceStub(self._channel)
+        )
 
     async def describe(self) -> ServedModel:
         """Asks the worker what it serves.
@@ -147,7 +168,9 @@ class DraftClient:
             case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.INTERNAL if not is_from_server(
                 error
             ):
-                return WorkerUnavailable(f"no draft worker answers at {self._address}")
+                reason = connection_problem(error.details() or "", self._tls is not None)
+                text = f"no draft worker answers at {self._address}"
+                return WorkerUnavailable(f"{text}: {reason}" if reason else text)
             case grpc.StatusCode.DEADLINE_EXCEEDED if not is_from_server(error):
                 return DeadlineExceeded("the deadline passed before the answer was complete")
             case grpc.StatusCode.CANCELLED:  # a server that stops cancels what runs too long

@@ -6,20 +6,19 @@ listeners; without it each question asks anew.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from gateway.discovery import WorkerSource, find_workers
 from gateway.draft_client import DraftClient, WorkerSilent
 from gateway.served_model import ServedModel
 from gateway.worker_table import Wish, WorkerTable, changes
+from outrider.discovery import INTERVAL_S, Discovery
 from outrider.protocol.errors import InternalFailure, OutriderError, WorkerUnavailable
 from outrider.telemetry.metrics import GatewayMetrics
 
 ASK_INTERVAL_S = 0.25
-DISCOVERY_INTERVAL_S = 2.0
 PARTING_S = 600.0  # what a worker that is no longer listed gets for its running streams
 
 _logger = logging.getLogger(__name__)
@@ -44,18 +43,18 @@ class DraftWorkers:
     """All draft workers of a gateway; enter it to use it.
 
     Args:
-        sources: Where they are; may be exchanged while they are watched.
+        discovery: Finds them.
         open_client: Makes the client of an address.
-        metrics: Shows how many answer.
+        metrics: Shows how many are known, answer and rest.
     """
 
     def __init__(
         self,
-        sources: Sequence[WorkerSource],
+        discovery: Discovery,
         open_client: Callable[[str], DraftClient],
         metrics: GatewayMetrics,
     ) -> None:
-        self.sources = sources
+        self.discovery = discovery
         self._open_client = open_client
         self._metrics = metrics
         self._table = WorkerTable()
@@ -114,7 +113,12 @@ class DraftWorkers:
                     self._watches[address] = asyncio.create_task(
                         self._keep_asking(address), name=f"ask-{address}"
                     )
-            await asyncio.sleep(DISCOVERY_INTERVAL_S)
+            await asyncio.sleep(INTERVAL_S)
+
+    def renew(self) -> None:
+        """Connects to all of them anew, as when there is a new certificate."""
+        for client in self._clients.values():
+            client.renew()
 
     async def changed(self) -> None:
         """Returns when anything was heard of any worker."""
@@ -166,12 +170,7 @@ class DraftWorkers:
         return WorkerUnavailable("no draft worker could take the stream")
 
     async def _discover(self) -> None:
-        try:
-            found = await find_workers(self.sources)
-        except OSError as error:  # those that are known are used until it can be asked again
-            _logger.warning("draft workers cannot be looked up: %s", error)
-            return
-        joined, left = changes(list(self._clients), found)
+        joined, left = changes(list(self._clients), await self.discovery.find())
         for address in joined:
             self._clients[address] = self._open_client(address)
             self._table.join(address)
@@ -199,17 +198,24 @@ class DraftWorkers:
         try:
             model = await client.describe()
         except OutriderError as error:
-            self._table.silent(address, error)
+            self._silent(address, error)
             if isinstance(error, WorkerSilent):
                 client.abandon()
         except Exception as error:
             _logger.exception("the question to the draft worker at %s failed", address)
-            self._table.silent(address, InternalFailure(f"internal error: {type(error).__name__}"))
+            self._silent(address, InternalFailure(f"internal error: {type(error).__name__}"))
         else:
             self._table.answered(address, model)
         self._tell()
 
+    def _silent(self, address: str, problem: OutriderError) -> None:
+        if self._table.silent(address, problem):
+            _logger.warning("draft worker %s cannot be used: %s", address, problem.message)
+
     def _tell(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._metrics.known_draft_workers.set(len(self._clients))
         self._metrics.draft_workers.set(self._table.usable_count())
+        self._metrics.resting_draft_workers.set(self._table.resting_count(now))
         self._change.set()
         self._change = asyncio.Event()

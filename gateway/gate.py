@@ -19,7 +19,7 @@ class Gate:
 
     Args:
         admission: Decides.
-        metrics: Shows how many run and wait.
+        metrics: Shows how many run and wait, and how long they waited.
         now: Seconds, on a clock that never goes back; that of the event loop's deadlines.
     """
 
@@ -93,7 +93,9 @@ class Gate:
             self._waiting.pop(other).set_result(False)
         try:
             self._show()
-            if not arrival.runs:
+            if arrival.runs:
+                self._metrics.queue_seconds.observe(0.0)
+            else:
                 await self._wait(ticket, deadline)
             yield
         finally:
@@ -104,12 +106,15 @@ class Gate:
             self._show()
 
     async def _wait(self, ticket: int, deadline: float) -> None:
+        since = self._now()
         turn = self._waiting[ticket] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout_at(deadline):
                 may_run = await asyncio.shield(turn)
         except TimeoutError:
             raise DeadlineExceeded("the deadline passed while the request was queued") from None
+        finally:
+            self._metrics.queue_seconds.observe(self._now() - since)
         if not may_run:
             raise QueueFull("the queue was needed for others, who have less in it; try again later")
 

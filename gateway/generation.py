@@ -8,7 +8,7 @@ which cancels the session on the worker.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -31,6 +31,7 @@ from outrider.protocol.errors import (
     InternalFailure,
     OutriderError,
 )
+from outrider.telemetry import attributes
 from outrider.telemetry.logging import origin
 from outrider.telemetry.metrics import GatewayMetrics
 from outrider.telemetry.tracing import traceparent as traceparent_of
@@ -94,6 +95,11 @@ class Generation:
         """Bytes of each token."""
         return self._tokenizer.pieces
 
+    @property
+    def special_tokens(self) -> Mapping[int, str]:
+        """Names of the target's special tokens, by id."""
+        return self._tokenizer.special_tokens
+
     async def describe(self) -> generation_pb2.GetModelResponse:
         """The served model.
 
@@ -156,7 +162,8 @@ class Generation:
         self._gate.check(caller.line, request.ByteSize(), deadline)
         model = await self._workers.model()
         job = (await self._read(request, model)).of_tenant(caller.tenant)
-        record.read(job, model.name)
+        operation = attributes.CHAT if request.HasField("chat") else attributes.TEXT_COMPLETION
+        record.read(job, model.name, operation)
         limits = job.limits
         if limits is None:
             for number in range(job.choices):

@@ -9,11 +9,11 @@ from gateway.client_address import read_networks
 from gateway.guard import GuardLimits
 from gateway.quotas import Quotas
 from gateway.rate_limits import Rates
-from gateway.tls import TlsFiles
 from gateway.usage_file import BadUsageFile, UsageFile
 from outrider.api_keys import ApiKey
 from outrider.key_file import BadApiKeys, read_api_keys
 from outrider.settings import BadSettings, Settings
+from outrider.tls import TlsFiles
 
 MAX_PER_MINUTE = 10**12
 

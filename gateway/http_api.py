@@ -1,8 +1,5 @@
-"""The HTTP API: translates between JSON and `generation.py`; decides nothing about a request."""
+"""The HTTP API put together: routes, errors in one shape, health and metrics."""
 
-import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
@@ -10,96 +7,36 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from gateway.approaches import http_approach
-from gateway.body_reader import parsed, read_json_bytes
-from gateway.choices import Messages
-from gateway.event_stream import DONE_EVENT, EventStream
-from gateway.generation import Generation
-from gateway.guard import Guard
-from gateway.http_body import body_schema, read_body
-from gateway.http_errors import (
-    CLIENT_CLOSED_REQUEST,
-    HttpError,
-    error_event,
-    error_response,
-    http_error,
-)
-from gateway.http_messages import collected_choices, message_json
+from gateway.http_calls import HttpCalls
+from gateway.http_errors import CLIENT_CLOSED_REQUEST, HttpError, error_response, http_error
 from gateway.openai_routes import add_openai_routes
+from gateway.own_routes import add_own_routes
 from gateway.probes import health_response, metrics_response
 from gateway.readiness import Readiness
-from gateway.waiting import ClientGone, first_of, unless_gone
+from gateway.tgi_routes import TgiRoutes
+from gateway.waiting import ClientGone
 from outrider.api_keys import Permission
-from outrider.protocol.errors import InternalFailure, InvalidField, OutriderError
+from outrider.protocol.errors import InternalFailure, OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
-from outrider.v1 import generation_pb2
-
-_JSON_CONTENT = {"application/json": {"schema": body_schema()}}
 
 
-def create_app(
-    generation: Generation,
-    readiness: Readiness,
-    metrics: GatewayMetrics,
-    max_request_bytes: int,
-    guard: Guard,
-    read_timeout_s: float,
-) -> FastAPI:
+def create_app(calls: HttpCalls, readiness: Readiness, metrics: GatewayMetrics) -> FastAPI:
     """Builds the HTTP API.
 
     Args:
-        generation: Answers requests.
-        readiness: Answers /health.
+        calls: Leads from requests to answers; its guard also lets in who asks for metrics.
+        readiness: Answers /health, which is for everybody.
         metrics: Shown at /metrics.
-        max_request_bytes: Largest body.
-        guard: Lets callers in; /health is for everybody.
-        read_timeout_s: How long a client may read nothing of its answer, seconds.
 
     Returns:
         An ASGI application.
     """
     app = FastAPI(title="Outrider", version=version("outrider"))
     _add_error_handlers(app)
-    add_openai_routes(app, generation, max_request_bytes, guard, read_timeout_s)
-
-    @app.post("/generate", openapi_extra={"requestBody": {"content": _JSON_CONTENT}})
-    async def generate(request: Request) -> Response:
-        """Generates from one prompt, as JSON or as server-sent events."""
-        caller = guard.admit(http_approach(request), Permission.GENERATE)
-        body = await parsed(read_body, await read_json_bytes(request, max_request_bytes))
-        wants_events = body.stream
-        if wants_events is None:
-            wants_events = "text/event-stream" in request.headers.get("accept", "")
-        if body.report_rounds and not wants_events:
-            raise InvalidField("report_rounds", "needs stream to be true")
-        messages = generation.generate(
-            body.to_proto(), None, request.headers.get("traceparent", ""), caller
-        )
-        if wants_events:
-            first = await unless_gone(request, first_of(messages))
-            events = _events(first, messages, body.logprobs)
-            return EventStream(events, messages, read_timeout_s)
-        wholes = await unless_gone(request, collected_choices(messages))
-        answers = [message_json(whole, body.logprobs) for whole in wholes]
-        return JSONResponse(answers[0] if len(answers) == 1 else {"choices": answers})
-
-    @app.get("/v1/models")
-    async def models(request: Request) -> JSONResponse:
-        """Lists the one served model."""
-        guard.admit(http_approach(request), Permission.MODELS)
-        model = await generation.describe()
-        entry = {
-            "id": model.model,
-            "object": "model",
-            "owned_by": "outrider",
-            "context_limit": model.context_limit,
-            "vocab_size": model.vocab_size,
-            "methods": list(model.methods),
-            "default_method": model.default_method,
-            "max_nodes": model.max_nodes,
-            "max_depth": model.max_depth,
-            "has_chat_template": model.has_chat_template,
-        }
-        return JSONResponse({"object": "list", "data": [entry]})
+    tgi_routes = TgiRoutes(calls)
+    add_own_routes(app, calls, tgi_routes)
+    tgi_routes.add_to(app)
+    add_openai_routes(app, calls)
 
     @app.get("/health")
     async def health() -> JSONResponse:
@@ -109,7 +46,7 @@ def create_app(
     @app.get("/metrics")
     async def show_metrics(request: Request) -> Response:
         """All metrics in the Prometheus or OpenMetrics text form."""
-        guard.admit(http_approach(request), Permission.METRICS)
+        calls.guard.admit(http_approach(request), Permission.METRICS)
         return metrics_response(request, metrics)
 
     return app
@@ -142,21 +79,3 @@ def _add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, on_routing)
     app.add_exception_handler(ClientGone, on_gone)
     app.add_exception_handler(Exception, on_unknown)
-
-
-async def _events(
-    first: generation_pb2.GenerateResponse, messages: Messages, logprobs: bool
-) -> AsyncGenerator[str, None]:
-    async with aclosing(messages):
-        yield _event(first, logprobs)
-        try:
-            async for message in messages:
-                yield _event(message, logprobs)
-        except OutriderError as error:
-            yield error_event(http_error(error))
-            return
-        yield DONE_EVENT
-
-
-def _event(message: generation_pb2.GenerateResponse, logprobs: bool) -> str:
-    return f"data: {json.dumps(message_json(message, logprobs), ensure_ascii=False)}\n\n"

@@ -16,7 +16,6 @@ from gateway.json_body import (
     StrictBody,
     Uint32,
     Uint64,
-    read_json,
     read_logit_bias,
 )
 from outrider.protocol.errors import InvalidField
@@ -171,33 +170,3 @@ class GenerateBody(StrictBody):
             request.chat.SetInParent()
             for message in self.chat:
                 request.chat.messages.add(role=message.role, content=message.content)
-
-
-def read_body(data: bytes) -> GenerateBody:
-    """Reads a request body.
-
-    Args:
-        data: UTF-8 JSON.
-
-    Raises:
-        InvalidField: As for `read_json`.
-    """
-    return read_json(GenerateBody, data)
-
-
-def body_schema() -> dict[str, Any]:
-    """The JSON schema of the body, without references, to stand anywhere in an OpenAPI document."""
-    schema = GenerateBody.model_json_schema()
-    definitions = schema.pop("$defs")
-
-    def resolved(part: Any) -> Any:
-        if isinstance(part, list):
-            return [resolved(item) for item in part]
-        if not isinstance(part, dict):
-            return part
-        if "$ref" in part:
-            return resolved(definitions[part["$ref"].rpartition("/")[2]])
-        return {key: resolved(value) for key, value in part.items()}
-
-    whole: dict[str, Any] = resolved(schema)
-    return whole

@@ -21,6 +21,7 @@ STATUS_OF_CODE = {
     ErrorCode.DEADLINE_EXCEEDED: 504,
 }
 CLIENT_CLOSED_REQUEST = 499
+MAX_SHOWN_CHARS = 256
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "overloaded_error"}
 
@@ -62,6 +63,17 @@ def http_error(error: OutriderError) -> HttpError:
     return HttpError(status, error.reason.lower(), message, param, error.retry_after_s)
 
 
+def unknown_model(name: str, served: str) -> HttpError:
+    """Somebody asks for a model that is not here.
+
+    Args:
+        name: Of it, up to MAX_SHOWN_CHARS of which are shown.
+        served: Name of the one that is.
+    """
+    text = f"model: {name[:MAX_SHOWN_CHARS]!r} is not served here; {served!r} is"
+    return HttpError(404, "model_not_found", text, "model")
+
+
 def error_body(error: HttpError) -> dict[str, Any]:
     """The JSON body of an error."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
@@ -77,6 +89,11 @@ def error_body(error: HttpError) -> dict[str, Any]:
 
 def error_response(error: HttpError) -> JSONResponse:
     """The whole answer of a request that failed before its first message."""
+    return JSONResponse(error_body(error), status_code=error.status, headers=error_headers(error))
+
+
+def error_headers(error: HttpError) -> dict[str, str]:
+    """Headers of such an answer, in whatever shape its body is."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
@@ -84,7 +101,7 @@ def error_response(error: HttpError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in (408, 413, 415):
         headers["Connection"] = "close"  # the rest of the body is not read
-    return JSONResponse(error_body(error), status_code=error.status, headers=headers)
+    return headers
 
 
 def error_event(error: HttpError) -> str:

@@ -4,7 +4,7 @@ Also answers a message that is no protobuf with INVALID_ARGUMENT. Knows no servi
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -25,7 +25,7 @@ class _Malformed:
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):
-    """Guards all unary-request handlers of a server that are coroutines."""
+    """Guards all handlers of a server: coroutines of one request, and generators of many."""
 
     async def intercept_service(
         self,
@@ -37,14 +37,21 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         deserializer = _tolerant(handler.request_deserializer)
-        if handler.unary_unary is not None:
+        if handler.stream_stream is not None:
             return handler._replace(
-                unary_unary=_guarded(handler.unary_unary), request_deserializer=deserializer
+                stream_stream=_guarded_stream(handler.stream_stream),
+                request_deserializer=deserializer,
             )
-        if handler.unary_stream is not None:
-            return handler._replace(
-                unary_stream=_guarded(handler.unary_stream), request_deserializer=deserializer
-            )
+        # As a stream of requests, of which the first is read here: where a client ends without
+        # one, the runtime would leave the call open for ever.
+        behaviors = {"unary_unary": "stream_unary", "unary_stream": "stream_stream"}
+        for one, many in behaviors.items():
+            behavior = getattr(handler, one)
+            if behavior is not None:
+                changes = {one: None, many: _guarded(behavior)}
+                return handler._replace(
+                    request_streaming=True, request_deserializer=deserializer, **changes
+                )
         return handler
 
 
@@ -59,19 +66,44 @@ def _tolerant(deserializer: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 
 
 def _guarded(behavior: Behavior) -> Behavior:
-    async def guarded(request: Any, context: AbortableContext) -> Any:
+    async def guarded(_: Any, context: Any) -> Any:
         try:
-            if isinstance(request, _Malformed):
-                raise InvalidField("request", "is not a valid message (broken, or text not UTF-8)")
-            return await behavior(request, context)
-        except grpc.aio.AbortError:
-            raise
-        except OutriderError as error:
-            await abort(context, error)
+            return await behavior(_checked(await context.read()), context)
         except Exception as error:
-            await _fail(context, error)
+            await _end(context, error)
 
     return guarded
+
+
+def _guarded_stream(behavior: Callable[[Any, Any], AsyncIterator[Any]]) -> Behavior:
+    async def checked(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for request in requests:
+            yield _checked(request)
+
+    async def guarded(requests: AsyncIterator[Any], context: Any) -> Any:
+        try:
+            async for response in behavior(checked(requests), context):
+                yield response
+        except Exception as error:
+            await _end(context, error)
+
+    return guarded
+
+
+def _checked(request: Any) -> Any:
+    if request is grpc.aio.EOF:
+        raise InvalidField("request", "is missing: the call ended without a message")
+    if isinstance(request, _Malformed):
+        raise InvalidField("request", "is not a valid message (broken, or text not UTF-8)")
+    return request
+
+
+async def _end(context: AbortableContext, error: Exception) -> NoReturn:
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if isinstance(error, OutriderError):
+        await abort(context, error)
+    await _fail(context, error)
 
 
 async def _fail(context: AbortableContext, error: Exception) -> NoReturn:

@@ -67,7 +67,7 @@ class StrictBody(BaseModel):
     def _has_known_fields(cls, value: Any) -> Any:
         if isinstance(value, dict):
             for name in value:
-                if name not in _field_names(cls):
+                if name not in field_names(cls):
                     raise _UnknownField(name)
         return value
 
@@ -76,7 +76,7 @@ B = TypeVar("B", bound=StrictBody)
 
 
 @cache
-def _field_names(cls: type[StrictBody]) -> frozenset[str]:
+def field_names(cls: type[StrictBody]) -> frozenset[str]:
     """As they stand in JSON."""
     return frozenset(info.alias or name for name, info in cls.model_fields.items())
 
@@ -94,13 +94,32 @@ def read_json(cls: type[B], data: bytes) -> B:
     Raises:
         InvalidField: It is not JSON, or a field is unknown or has the wrong type.
     """
+    return read_fields(cls, read_value(data))
+
+
+def read_value(data: bytes) -> Any:
+    """Whatever stands in a body.
+
+    Raises:
+        InvalidField: It is not JSON.
+    """
     try:
-        value = json.loads(
+        return json.loads(
             data.decode(), object_pairs_hook=_Objects().read, parse_constant=_refuse_constant
         )
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidField("body", f"is not valid JSON: {reason}") from None
+
+
+def read_fields(cls: type[B], value: Any) -> B:
+    """What stands in a body, as a body of this kind.
+
+    Raises:
+        InvalidField: It has no fields, or one is unknown or has the wrong type.
+    """
+    if not isinstance(value, dict):
+        raise InvalidField("body", "must be a JSON object")
     try:
         return cls.model_validate(value)
     except ValidationError as error:
@@ -126,6 +145,35 @@ def read_logit_bias(field: str, bias: dict[str, Any] | None) -> dict[int, float]
             raise InvalidField(f"{field}[{int(key)}]", "must be a number")
         read[int(key)] = float(value)
     return read
+
+
+def body_in_openapi(*shapes: type[StrictBody]) -> dict[str, Any]:
+    """What an OpenAPI document says of a route's body.
+
+    Args:
+        shapes: It has one of them.
+    """
+    schemas = [_schema(shape) for shape in shapes]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+
+
+def _schema(cls: type[StrictBody]) -> dict[str, Any]:
+    """Without references, so that it may stand anywhere in a document."""
+    schema = cls.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolved(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolved(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return resolved(definitions[part["$ref"].rpartition("/")[2]])
+        return {key: resolved(value) for key, value in part.items()}
+
+    whole: dict[str, Any] = resolved(schema)
+    return whole
 
 
 class _Objects:

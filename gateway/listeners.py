@@ -4,10 +4,9 @@ Shell: owns the sockets. Each starts, tells its port, and stops within a grace p
 """
 
 import asyncio
-import contextlib
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import grpc
 import uvicorn
@@ -16,15 +15,18 @@ from grpc_reflection.v1alpha import reflection
 from starlette.types import ASGIApp
 
 from gateway.contained_app import ContainedApp
+from gateway.http_connection import HttpServer
 from gateway.interceptors import ErrorInterceptor
 from gateway.servicer import GenerationServicer
-from gateway.tls import Tls
+from gateway.well_formed_app import MAX_HEADER_BYTES, WellFormedApp
+from outrider.tls import Tls
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 
 SERVICE = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
-MAX_HEADER_BYTES = 64 * 2**10
+MAX_CALLS = 1000  # at once on one gRPC connection, those counted that were just taken back
 SEND_BUFFER_BYTES = 32 * 2**10
 READ_TIMEOUT_S = 30.0
+SEND_TIMEOUT_S = 10.0
 
 _SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),  # else a second gateway would silently share the port
@@ -32,6 +34,10 @@ _SERVER_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
     ("grpc.max_metadata_size", 16 * 2**10),
+    ("grpc.max_concurrent_streams", MAX_CALLS),
+    # Calls that wait to be seen. From there on the runtime cancels any, of whichever client.
+    ("grpc.server.max_pending_requests", 20 * MAX_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", 60 * MAX_CALLS),
 )
 
 
@@ -47,6 +53,7 @@ class GrpcListener:
         reflection_enabled: True: clients may ask for the descriptors.
         max_request_bytes: Largest message.
         tls: Certificates; None: no TLS.
+        send_timeout_s: How long a client may take to greet, seconds.
     """
 
     def __init__(
@@ -55,9 +62,14 @@ class GrpcListener:
         reflection_enabled: bool,
         max_request_bytes: int,
         tls: Tls | None = None,
+        send_timeout_s: float = SEND_TIMEOUT_S,
     ) -> None:
         self._tls = tls
-        options = (*_SERVER_OPTIONS, ("grpc.max_receive_message_length", max_request_bytes))
+        options = (
+            *_SERVER_OPTIONS,
+            ("grpc.max_receive_message_length", max_request_bytes),
+            ("grpc.server_handshake_timeout_ms", round(send_timeout_s * 1000)),
+        )
         self._server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(servicer, self._server)
         self._health = health.aio.HealthServicer()
@@ -124,13 +136,19 @@ class HttpListener:
         app: The application.
         tls: Certificates; None: no TLS.
         read_timeout_s: How long what a client does not read is kept for it, seconds.
+        send_timeout_s: How long a client may take to shake hands, and to send the head of a
+            request, seconds.
     """
 
     def __init__(
-        self, app: ASGIApp, tls: Tls | None = None, read_timeout_s: float = READ_TIMEOUT_S
+        self,
+        app: ASGIApp,
+        tls: Tls | None = None,
+        read_timeout_s: float = READ_TIMEOUT_S,
+        send_timeout_s: float = SEND_TIMEOUT_S,
     ) -> None:
         config = uvicorn.Config(
-            ContainedApp(app),
+            ContainedApp(WellFormedApp(app)),
             http="h11",
             ws="none",
             lifespan="off",
@@ -142,7 +160,7 @@ class HttpListener:
             ssl_context_factory=None if tls is None else lambda *_: tls.http_context(),
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         )
-        self._server = _Server(config)
+        self._server = HttpServer(config, send_timeout_s)
         self._config = config
         self._read_timeout_s = read_timeout_s
         self._task: asyncio.Task[None] | None = None
@@ -181,13 +199,6 @@ class HttpListener:
         self._config.timeout_graceful_shutdown = max(1, round(grace_s))
         self._server.should_exit = True
         await self._task
-
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals belong to the process's composition root."""
-        yield
 
 
 def _prepare(listening: socket.socket, read_timeout_s: float) -> None:

@@ -35,6 +35,13 @@ class LoadSettings(Settings):
     read_timeout_s: float = Field(
         30, gt=0, le=3600, description="how long a client may read nothing of its answer, seconds"
     )
+    send_timeout_s: float = Field(
+        10,
+        gt=0,
+        le=600,
+        description="how long a client may take to open a connection, to send the head of an HTTP "
+        "request, and its body, seconds",
+    )
     drain_timeout_s: float = Field(
         20, ge=0, le=3600, description="time that running requests get at the end, seconds"
     )

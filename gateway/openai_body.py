@@ -117,6 +117,8 @@ class OpenAiBody(StrictBody):
     metadata: dict[str, Any] | None = None
     store: bool | None = None
     service_tier: str | None = None
+    safety_identifier: Label | None = None
+    prompt_cache_key: Label | None = None
     # Ours.
     top_k: Uint32 | None = None
     min_p: Number | None = None
@@ -137,7 +139,13 @@ class OpenAiBody(StrictBody):
     def request(
         self, max_tokens: int | None, logprobs: bool, top_logprobs: int
     ) -> generation_pb2.GenerateRequest:
-        """The request without its prompt."""
+        """The request without its prompt.
+
+        Raises:
+            InvalidField: A field contradicts another, or is not well-formed.
+        """
+        if self.stream_options is not None and not self.stream:
+            raise InvalidField("stream_options", "needs stream to be true")
         greedy_or_not = DEFAULT_TEMPERATURE if self.temperature is None else self.temperature
         grammar = self.response_format.grammar() if self.response_format else None
         stop = [self.stop] if isinstance(self.stop, str) else self.stop

@@ -10,65 +10,55 @@ from functools import partial
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.approaches import http_approach
-from gateway.body_reader import parsed, read_json_bytes
 from gateway.choices import Messages
-from gateway.event_stream import DONE_EVENT, EventStream
+from gateway.event_stream import DONE_EVENT
 from gateway.generation import Generation
-from gateway.guard import Guard
-from gateway.http_errors import HttpError, error_event, error_response, http_error
-from gateway.http_messages import collected_choices
-from gateway.json_body import read_json
+from gateway.http_calls import HttpCalls
+from gateway.http_errors import (
+    HttpError,
+    error_event,
+    error_response,
+    http_error,
+    unknown_model,
+)
+from gateway.json_body import body_in_openapi, read_json
 from gateway.openai_body import ChatBody, CompletionBody, openai_field
 from gateway.openai_messages import AnswerShape
-from gateway.waiting import first_of, unless_gone
-from outrider.api_keys import Permission
 from outrider.protocol.errors import InvalidField, OutriderError
 from outrider.v1 import generation_pb2
 
 ID_BYTES = 12
 
 
-def add_openai_routes(
-    app: FastAPI,
-    generation: Generation,
-    max_request_bytes: int,
-    guard: Guard,
-    read_timeout_s: float,
-) -> None:
+def add_openai_routes(app: FastAPI, calls: HttpCalls) -> None:
     """Adds the routes.
 
     Args:
         app: To add them to.
-        generation: Answers requests.
-        max_request_bytes: Largest body.
-        guard: Lets callers in.
-        read_timeout_s: How long a client may read nothing of its answer, seconds.
+        calls: Leads from requests to answers.
     """
 
     async def answer(request: Request, cls: type[ChatBody] | type[CompletionBody]) -> Response:
         try:
-            caller = guard.admit(http_approach(request), Permission.GENERATE)
-            read = partial(read_json, cls)
-            body = await parsed(read, await read_json_bytes(request, max_request_bytes))
-            proto, shape = await _read(generation, body)
-            trace = request.headers.get("traceparent", "")
-            messages = generation.generate(proto, None, trace, caller)
+            caller, body = await calls.read(request, partial(read_json, cls))
+            proto, shape = await _read(calls.generation, body)
+            messages = calls.generate(request, proto, caller)
             if body.stream:
-                first = await unless_gone(request, first_of(messages))
-                events = _events(first, messages, shape, body.includes_usage)
-                return EventStream(events, messages, read_timeout_s)
-            wholes = await unless_gone(request, collected_choices(messages))
-            return JSONResponse(shape.whole(wholes))
+                return await calls.streamed(
+                    request,
+                    messages,
+                    lambda first, rest: _events(first, rest, shape, body.includes_usage),
+                )
+            return JSONResponse(shape.whole(await calls.whole(request, messages)))
         except OutriderError as error:
             return error_response(openai_error(error))
 
-    @app.post("/v1/chat/completions")
+    @app.post("/v1/chat/completions", openapi_extra=body_in_openapi(ChatBody))
     async def chat_completions(request: Request) -> Response:
         """Answers a conversation, in the shapes of the OpenAI API."""
         return await answer(request, ChatBody)
 
-    @app.post("/v1/completions")
+    @app.post("/v1/completions", openapi_extra=body_in_openapi(CompletionBody))
     async def completions(request: Request) -> Response:
         """Continues a text, in the shapes of the OpenAI API."""
         return await answer(request, CompletionBody)
@@ -87,8 +77,7 @@ async def _read(
 ) -> tuple[generation_pb2.GenerateRequest, AnswerShape]:
     served = await generation.describe()
     if body.model != served.model:
-        text = f"model: {body.model!r} is not served here; {served.model!r} is"
-        raise HttpError(404, "model_not_found", text, "model")
+        raise unknown_model(body.model, served.model)
     proto = body.to_proto()
     is_chat = isinstance(body, ChatBody)
     return proto, AnswerShape(

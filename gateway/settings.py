@@ -1,18 +1,22 @@
-"""Settings of the gateway: where it listens and whom it asks; the rest is in the two bases."""
+"""Settings of the gateway: where it listens and whom it asks; the rest is in its bases."""
 
 from pathlib import Path
 from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from gateway.discovery import MAX_PORT, WorkerSource, parse_sources
+from gateway.discovery import host_of, parse_sources
+from gateway.draft_tls_settings import DraftTlsSettings
 from gateway.guard_settings import GuardSettings
 from gateway.load_settings import LoadSettings
+from outrider.discovery import MAX_PORT, Source
+from outrider.metrics_settings import MetricsSettings
 from outrider.settings import LOOPBACK_HOSTS
-from outrider.telemetry.logging import check_level
+from outrider.telemetry.logging import LogFormat, check_level
+from outrider.telemetry.metrics_listener import Admits
 
 
-class GatewaySettings(LoadSettings, GuardSettings):
+class GatewaySettings(LoadSettings, DraftTlsSettings, GuardSettings, MetricsSettings):
     """The gateway: text in, text out, over gRPC and HTTP."""
 
     program: ClassVar[str] = "gateway"
@@ -43,7 +47,11 @@ class GatewaySettings(LoadSettings, GuardSettings):
     http_port: int = Field(8080, ge=1, le=MAX_PORT, description="port of the HTTP listener")
     probe_host: str = Field("127.0.0.1", description="address of the probe listener")
     probe_port: int = Field(
-        0, ge=0, le=MAX_PORT, description="port of /health and /metrics without TLS; 0: none"
+        0,
+        ge=0,
+        le=MAX_PORT,
+        description="port of /health and /metrics without TLS; /metrics beyond this machine with "
+        "metrics_token_file only; 0: none",
     )
     reflection: bool = Field(True, description="answer gRPC server reflection")
     vllm_engine: bool = Field(
@@ -53,6 +61,9 @@ class GatewaySettings(LoadSettings, GuardSettings):
     )
     playground: bool = Field(True, description="serve the page at / of the HTTP listener")
     log_level: str = Field("info", description="debug, info, warning or error")
+    log_format: LogFormat = Field(
+        "text", description="text, or json: one object a line, for what collects logs"
+    )
 
     @field_validator("draft_addresses")
     @classmethod
@@ -75,9 +86,20 @@ class GatewaySettings(LoadSettings, GuardSettings):
         return self
 
     @property
-    def draft_sources(self) -> list[WorkerSource]:
+    def draft_sources(self) -> list[Source]:
         """Where draft workers are, at least one entry."""
         return parse_sources(self.draft_addresses)
+
+    def probe_readers(self) -> Admits | None:
+        """Who may read metrics from the probe listener; None: everybody.
+
+        Raises:
+            BadSettings: The file of the token holds none.
+        """
+        token = self.metrics_token()
+        if token is not None:
+            return token.admits
+        return (lambda _: False) if self._probes_from_elsewhere else None
 
     @property
     def warnings(self) -> list[str]:
@@ -90,12 +112,23 @@ class GatewaySettings(LoadSettings, GuardSettings):
                 f"{beyond} is beyond this machine and there is no TLS: whoever is on the way reads "
                 f"{what}; set --tls-cert and --tls-key, or put a proxy that has TLS in front"
             )
-        if self.probe_port and self.probe_host not in LOOPBACK_HOSTS:
+        far = [source for source in self.draft_sources if host_of(source) not in LOOPBACK_HOSTS]
+        if far and self.draft_tls_ca is None:
             found.append(
-                f"--probe-host {self.probe_host} is beyond this machine: whoever can reach it "
-                "reads /health and /metrics without a key"
+                f"draft workers at {far[0]} are beyond this machine and there is no TLS to them: "
+                "whoever is on the way reads prompts and answers; set --draft-tls-ca, "
+                "--draft-tls-cert and --draft-tls-key"
+            )
+        if self._probes_from_elsewhere and self.metrics_token_file is None:
+            found.append(
+                f"--probe-host {self.probe_host} is beyond this machine: it answers /health there, "
+                "and /metrics to nobody; name a file with a token for readers, --metrics-token-file"
             )
         return found
+
+    @property
+    def _probes_from_elsewhere(self) -> bool:
+        return bool(self.probe_port) and self.probe_host not in LOOPBACK_HOSTS
 
     def _beyond(self) -> str:
         """A listener that others than this machine can reach, as it was asked for; "": none."""

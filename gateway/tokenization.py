@@ -5,7 +5,7 @@ A special token's text inside a client's message is text: it never becomes a con
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,6 +56,7 @@ class PromptTokenizer:
             if token.special
         }
         self._special_token_ids = special
+        self._special_names = {token_id: name for name, token_id in special.items()}
         longest_first = sorted(special, key=len, reverse=True)
         # (?!) never matches: a tokenizer may have no special tokens.
         self._special_tokens = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
@@ -89,6 +90,11 @@ class PromptTokenizer:
     def token_id_end(self) -> int:
         """All ids are below this number."""
         return len(self.pieces.pieces)
+
+    @property
+    def special_tokens(self) -> Mapping[int, str]:
+        """Names of the special tokens, by id; they add nothing to a text."""
+        return self._special_names
 
     @property
     def has_chat_template(self) -> bool:
@@ -131,7 +137,7 @@ class PromptTokenizer:
 
     def _encode_hidden(self, text: str, mark: str) -> list[int]:
         """Encodes a rendered conversation: what stands between its control tokens is text."""
-        names = {token_id: token for token, token_id in self._special_token_ids.items()}
+        names = self._special_names
         hidden = re.compile(f"{mark}([0-9]+){mark}")
 
         def encode_text(part: str) -> list[int]:

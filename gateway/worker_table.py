@@ -84,10 +84,18 @@ class WorkerTable:
         if entry := self._entries.get(address):
             entry.model, entry.problem = model, None
 
-    def silent(self, address: str, problem: OutriderError) -> None:
-        """A worker did not answer, or cannot be used."""
-        if entry := self._entries.get(address):
-            entry.model, entry.problem = None, problem
+    def silent(self, address: str, problem: OutriderError) -> bool:
+        """A worker did not answer, or cannot be used.
+
+        Returns:
+            True where that is news.
+        """
+        entry = self._entries.get(address)
+        if entry is None:
+            return False
+        is_known = entry.problem is not None and entry.problem.message == problem.message
+        entry.model, entry.problem = None, problem
+        return not is_known
 
     def began(self, address: str) -> None:
         """A stream was placed on a worker."""
@@ -135,6 +143,12 @@ class WorkerTable:
     def usable_count(self) -> int:
         """Workers that answer."""
         return sum(entry.model is not None for entry in self._entries.values())
+
+    def resting_count(self, now: float) -> int:
+        """Of these, workers that others go before at the moment."""
+        return sum(
+            entry.model is not None and entry.rests_until > now for entry in self._entries.values()
+        )
 
     def choose(self, wish: Wish, now: float) -> Placement | None:
         """Finds a worker for a stream.

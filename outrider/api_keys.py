@@ -76,6 +76,13 @@ def digest_of(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()
 
 
+def bearer_secret(authorization: str) -> str:
+    """What a header `Authorization: Bearer SECRET` bears; "" where it is none."""
+    if not authorization.lower().startswith(_SCHEME):
+        return ""
+    return authorization[len(_SCHEME) :].strip()
+
+
 class Access:
     """Lets in whoever has a key; without any keys, everybody.
 
@@ -110,9 +117,10 @@ class Access:
         return key
 
     def _key_of(self, authorization: str) -> ApiKey:
-        if not authorization.lower().startswith(_SCHEME):
+        secret = bearer_secret(authorization)
+        if not secret:
             raise Unauthenticated("an API key is needed: send `Authorization: Bearer KEY`")
-        presented = digest_of(authorization[len(_SCHEME) :].strip())
+        presented = digest_of(secret)
         # All are compared, so that the time says nothing of which one was near.
         found = [key for key in self._keys if hmac.compare_digest(key.digest, presented)]
         if not found:

@@ -212,6 +212,14 @@ def keys(
     typer.echo(line)
 
 
+@app.command(context_settings=_PASSED_ON)
+def health(context: typer.Context) -> None:
+    """Ask one process how it is: `outrider health HOST:PORT`; status 0 where it serves."""
+    from outrider.health import main as run  # noqa: PLC0415  also a program of its own
+
+    raise typer.Exit(run(context.args, os.environ))
+
+
 @app.command()
 def convert(
     source: Annotated[

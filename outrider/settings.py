@@ -77,20 +77,6 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def check_loopback(name: str, host: str) -> str:
-    """Refuses a host that strangers could reach.
-
-    Raises:
-        ValueError: `host` is not a loopback address.
-    """
-    if host not in LOOPBACK_HOSTS:
-        raise ValueError(
-            f"{name} is not a loopback address; this listener has no authentication, so put a "
-            "proxy that has some in front of it on the same host"
-        )
-    return host
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadSettings(message)

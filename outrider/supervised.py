@@ -38,13 +38,22 @@ def stop_event(environ: Mapping[str, str]) -> asyncio.Event:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        _call_on_signal(loop, number, stopping.set)
 
     def on_lost() -> None:
         loop.call_soon_threadsafe(stopping.set)
 
     watch_parent(on_lost, environ)
     return stopping
+
+
+def _call_on_signal(
+    loop: asyncio.AbstractEventLoop, number: signal.Signals, call: Callable[[], None]
+) -> None:
+    try:
+        loop.add_signal_handler(number, call)
+    except NotImplementedError:  # the loops of Windows take none
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(call))
 
 
 def _watch(descriptor: int, on_lost: Callable[[], None]) -> None:

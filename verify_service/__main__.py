@@ -15,6 +15,7 @@ from outrider.supervised import watch_parent
 from outrider.telemetry.logging import setup_logging
 from outrider.telemetry.metrics import VerifyMetrics
 from outrider.telemetry.tracing import setup_tracing, shutdown_tracing
+from verify_service.device_memory import show_device_memory
 from verify_service.engine import VerifyEngine
 from verify_service.executor import TorchExecutor
 from verify_service.loading import describe_target, load_model
@@ -37,7 +38,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """
     settings = load_settings_or_exit(VerifySettings, argv, environ)
     rank = rank_of(environ)
-    setup_logging(f"verify.{rank}" if rank else "verify", settings.log_level)
+    name = f"verify.{rank}" if rank else "verify"
+    setup_logging(name, settings.log_level, log_format=settings.log_format)
     if not rank:
         setup_tracing("outrider-verify", environ)
     try:
@@ -65,25 +67,34 @@ def _serve(settings: VerifySettings, ranks: Ranks, environ: Mapping[str, str]) -
     keys = settings.curve_keys()
     metrics = VerifyMetrics()
     settings.serve_metrics(metrics.registry)
-    model, blocks = load_model(settings, ranks)
-    loaded = describe_target(model, blocks, settings, ranks)
-    metrics.kv_blocks_total.set(loaded.blocks.block_count)
-    channel = _bind(settings.endpoint, keys)
-    cost_table = loaded.identity.cost_table
-    token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
-    worker = VerifyWorker(
-        VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
-        TorchExecutor(loaded.model, blocks.block_count * blocks.block_size),
-        channel,
-        metrics,
-        on_decided=RoundSpans().record,
-    )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop(settings.drain_timeout_s))
-    watch_parent(lambda: worker.stop(0.0), environ)
-    logger.info("ready: %s on %s", loaded.identity.target.model, channel.endpoint)
-    worker.run()
-    dismiss(ranks)
+    # Health is answered while the model loads: that may take minutes, and is no hang.
+    with settings.serve_health() as health:
+        model, blocks = load_model(settings, ranks)
+        loaded = describe_target(model, blocks, settings, ranks)
+        metrics.kv_blocks_total.set(loaded.blocks.block_count)
+        show_device_memory(metrics.device_memory, (layer.device for layer in model.layers))
+        channel = _bind(settings.endpoint, keys)
+        cost_table = loaded.identity.cost_table
+        token_budget = cost_table.rows_within(settings.max_step_ms * 1000, settings.token_budget)
+        worker = VerifyWorker(
+            VerifyEngine(loaded.identity, loaded.blocks, token_budget, loaded.grammars),
+            TorchExecutor(loaded.model, blocks.block_count * blocks.block_size),
+            channel,
+            metrics,
+            on_decided=RoundSpans().record,
+        )
+
+        def drain(*_: object) -> None:
+            health.drain()
+            worker.stop(settings.drain_timeout_s)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, drain)
+        watch_parent(lambda: worker.stop(0.0), environ)
+        health.follow(lambda: worker.is_live, lambda: worker.takes_sessions)
+        logger.info("ready: %s on %s", loaded.identity.target.model, channel.endpoint)
+        worker.run()
+        dismiss(ranks)
 
 
 def _follow(settings: VerifySettings, ranks: Ranks) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId, VerifyChannel, batched
 from outrider.telemetry.metrics import VerifyMetrics
+from outrider.worker_health import DEAD_AFTER_S
 from verify_service.counters import Counters
 from verify_service.engine import Decided, Outgoing, VerifyEngine
 from verify_service.sessions import VerifySession
@@ -56,11 +57,14 @@ class VerifyWorker:
         self._on_decided = on_decided
         self._clock = clock
         self._turns = 0
+        self._turned_at = clock()
+        metrics.turn_age.set_function(lambda: clock() - self._turned_at)
         self._ran = False
         self._answered: list[VerifySession] = []
         self._grace_until = 0.0
         self._reported = Counters()
         self._next_heartbeat = 0.0
+        self._late_at = float("inf")  # when whatever runs now takes longer than it may
         self._stop = threading.Event()
         self._drain_until: float | None = None
 
@@ -68,6 +72,16 @@ class VerifyWorker:
         """Asks the loop to end once its sessions have, or after `drain_s` seconds. Any thread."""
         self._drain_until = self._clock() + drain_s
         self._stop.set()
+
+    @property
+    def is_live(self) -> bool:
+        """False where the loop hangs: a turn takes far longer than was expected; any thread."""
+        return self._clock() <= self._late_at
+
+    @property
+    def takes_sessions(self) -> bool:
+        """True where it gets on and is not asked to end; from any thread."""
+        return self.is_live and not self._stop.is_set()
 
     def run(self) -> None:
         """Turns until stopped.
@@ -91,6 +105,8 @@ class VerifyWorker:
     def turn(self) -> None:
         """One turn: take what has arrived, run one step, answer."""
         self._turns += 1
+        self._turned_at = self._clock()
+        self._late_at = self._clock() + DEAD_AFTER_S
         # After a step there may be more to run; where there was nothing, only a message can help.
         wait_ms = READING_WAIT_MS if self._engine.is_reading else IDLE_WAIT_MS
         self._take(0 if self._ran else wait_ms)
@@ -172,6 +188,7 @@ class VerifyWorker:
     def _announce(self, num_rows: int) -> None:
         """Before a long step: says how long it may take, so that nobody takes it for the end."""
         expected_ms = self._engine.identity.cost_table.micros_at(num_rows) / 1000
+        self._late_at = self._clock() + DEAD_AFTER_S + CAUTION * expected_ms / 1000
         if expected_ms >= HEARTBEAT_S * 1000:
             self._beat(round(CAUTION * expected_ms))
 

@@ -1,12 +1,27 @@
 """One session that is drafted with a head or a draft model."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from draft_service.drafters.draft_network import Ranking
 from draft_service.drafters.draft_rows import DraftRows
 from draft_service.drafters.growth import Growth, Sources
 from draft_service.drafters.network_watch import NetworkWatch, RoundCost
 from outrider.protocol.decoding import Sampling
+
+
+class Turn(NamedTuple):
+    """A round of a session, from one tree to the next.
+
+    Args:
+        asked: The network was asked for its tree.
+        began: When that tree was drafted, seconds.
+        token_count: Tokens that were there then.
+    """
+
+    asked: bool
+    began: float
+    token_count: int
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +38,8 @@ class NetworkSession:
         watch: Judges the network.
         tree: The outstanding one.
         cost: What that tree has cost; None where the network had no part in it.
+        is_settled: Its first round, which holds its prefill, is over.
+        turn: The round that is measured; None before.
     """
 
     session_id: bytes
@@ -34,6 +51,8 @@ class NetworkSession:
     watch: NetworkWatch
     tree: Growth | None = None
     cost: RoundCost | None = None
+    is_settled: bool = False
+    turn: Turn | None = None
 
     @property
     def ready_rows(self) -> int:
@@ -50,6 +69,11 @@ class NetworkSession:
         """The outstanding tree, where there is one."""
         assert self.tree is not None, "between draft and commit"
         return self.tree
+
+    def next_turn(self, asks: bool, now: float) -> Turn | None:
+        """The round that begins now, unless it is the first one."""
+        is_first, self.is_settled = not self.is_settled, True
+        return None if is_first else Turn(asks, now, len(self.token_ids))
 
     def ranking(self, width: int) -> Ranking:
         """How so many guesses are ranked."""

@@ -2,7 +2,8 @@
 
 A session has draft KV and a network to ask until that fails; it is then drafted from its text
 alone, or not at all, and its stream never notices. One call of `draft` runs one pass over newly
-committed rows and then one pass for each level of the trees, all sessions together.
+committed rows and then one pass for each level of the trees, all sessions together. Where streams
+go on faster without the network it rests: committed rows wait until they fill a pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from draft_service.drafters.network_passes import NetworkPasses, OnDrop
 from draft_service.drafters.network_session import NetworkSession
 from draft_service.drafters.network_watch import NetworkWatch, RoundCost
 from draft_service.drafters.ngram_text import NgramText
+from draft_service.drafters.pace import Pace
 from draft_service.drafters.row_sources import RowSource
 from draft_service.row_extents import RowExtents
 from draft_service.tree_shape import LevelTimes, TreeShape
@@ -38,11 +40,13 @@ class NetworkOptions:
         has_text: True: the session's own text proposes nodes too.
         is_coupled: True: at temperatures above 0 guesses are ranked by the noise that the verify
             worker will use.
+        may_rest: True: the network is not asked while streams go on faster without it.
     """
 
     shape: TreeShape
     has_text: bool = False
     is_coupled: bool = True
+    may_rest: bool = True
 
 
 class NetworkTrees:
@@ -71,6 +75,7 @@ class NetworkTrees:
         self.sessions: dict[bytes, NetworkSession] = {}
         self.passes = NetworkPasses(network, extents, on_drop, clock)
         self._network, self._extents, self._options = network, extents, options
+        self._clock, self._pace = clock, Pace()
         self._shared_calibration = Calibration()
         self._shared_rates = AcceptanceRates()
 
@@ -97,7 +102,8 @@ class NetworkTrees:
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
         sessions = [self.sessions[session_id] for session_id in session_ids]
-        spent = self._catch_up(sessions, budgets)
+        asks = self._asks(sessions)
+        spent = self._catch_up(sessions, budgets) if asks else self._rest(sessions)
         for session, budget in zip(sessions, budgets, strict=True):
             guesses = session.rows.root_guesses if session.rows is not None else None
             session.tree = Growth(session.token_ids[-1], guesses, session.sources, budget)
@@ -133,6 +139,34 @@ class NetworkTrees:
         session = self.sessions.pop(session_id, None)
         if session is not None and session.rows is not None:
             session.rows.release()
+
+    def _asks(self, sessions: Sequence[NetworkSession]) -> bool:
+        """Takes the rounds that have just ended, and decides about those that begin."""
+        if not self._options.may_rest:
+            return True
+        now, open_count = self._clock(), len(self.sessions)
+        for session in sessions:
+            if session.turn is not None:
+                tokens = len(session.token_ids) - session.turn.token_count
+                self._pace.note(open_count, session.turn.asked, tokens, now - session.turn.began)
+        asks = self._pace.asks(open_count)
+        for session in sessions:
+            session.turn = session.next_turn(asks, now)
+        return asks
+
+    def _rest(self, sessions: Sequence[NetworkSession]) -> float:
+        """Runs what is ready once it fills a pass, and asks nothing.
+
+        Returns:
+            Microseconds, which no tree is to blame for: none.
+        """
+        if sum(session.ready_rows for session in sessions) >= PASS_ROWS:
+            counts, left = {}, PASS_ROWS
+            for session in sessions:
+                counts[session] = min(session.ready_rows, left)
+                left -= counts[session]
+            self.passes.absorb({one: count for one, count in counts.items() if count}, {})
+        return 0.0
 
     def _catch_up(self, sessions: Sequence[NetworkSession], budgets: Sequence[TreeBudget]) -> float:
         """Runs what is ready, the shortest shares first and as much as one pass may hold.

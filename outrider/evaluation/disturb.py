@@ -53,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = _parser().parse_args(argv)
     console = open_console()
+    if sys.platform == "win32":
+        console.print("disturb: needs signals that Windows does not have", markup=False)
+        return EXIT_NOT_RUN
     end_with_sigterm()
     try:
         passed, document = asyncio.run(

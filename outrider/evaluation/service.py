@@ -127,15 +127,24 @@ class Service:
             Exit status of the supervisor.
         """
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self._ask_to_end()
         try:
             return self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if sys.platform == "win32":
+                self.process.kill()
+            else:
+                os.killpg(self.process.pid, signal.SIGKILL)
             return self.process.wait()
         finally:
             if self.process.stdin is not None:
                 self.process.stdin.close()
+
+    def _ask_to_end(self) -> None:
+        if sys.platform != "win32":
+            self.process.send_signal(signal.SIGINT)
+        elif self.process.stdin is not None:
+            self.process.stdin.close()  # it takes that for the end of this process
 
     def _command(self) -> list[str]:
         draft_model = self.options.draft_model

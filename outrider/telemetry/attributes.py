@@ -1,7 +1,8 @@
 """Names of span attributes: the GenAI conventions' where one exists, `outrider.` elsewhere.
 
 Our own constants, because the GenAI conventions are still moving: a rename there is one line here.
-All times are microseconds, all counts are of one span's own round, step or request.
+Times are microseconds, those of the conventions seconds; counts are of one span's own round, step
+or request.
 """
 
 # Of a request.
@@ -12,9 +13,18 @@ REQUEST_TOP_P = "gen_ai.request.top_p"
 REQUEST_TOP_K = "gen_ai.request.top_k"
 REQUEST_SEED = "gen_ai.request.seed"
 OPERATION_NAME = "gen_ai.operation.name"
+PROVIDER_NAME = "gen_ai.provider.name"
+CHOICE_COUNT = "gen_ai.request.choice.count"
+RESPONSE_MODEL = "gen_ai.response.model"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
+TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+
+# What these may be.
+CHAT = "chat"
+TEXT_COMPLETION = "text_completion"
+PROVIDER = "outrider"
 
 # Of a session, on every process.
 SESSION_ID = "outrider.session.id"

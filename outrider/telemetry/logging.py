@@ -1,15 +1,19 @@
 """Log lines: one per record on stderr, with time, level, service, logger and message.
 
-Refuses to know what is logged. A traceback is folded into its record's line, so that lines of
-several processes on one terminal stay whole and nobody can forge one with a line break.
+As text for people, or as JSON for what collects logs. Refuses to know what is logged. A traceback
+is folded into its record's line, so that lines of several processes on one terminal stay whole and
+nobody can forge one with a line break.
 """
 
+import json
 import logging
 import sys
 import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import Final, Literal, TextIO
+
+LogFormat = Literal["text", "json"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -33,20 +37,23 @@ def check_level(level: str) -> str:
     return level.lower()
 
 
-def setup_logging(service: str, level: str, stream: TextIO | None = None) -> None:
+def setup_logging(
+    service: str, level: str, stream: TextIO | None = None, *, log_format: LogFormat = "text"
+) -> None:
     """Sends every record of this process to one handler; calling it again replaces that handler.
 
     Args:
         service: Name that stands in each line, such as "verify".
         level: Lowest level of our own loggers, a name of LEVELS. Libraries stay at "info" or above.
         stream: Where lines go; stderr where it is None.
+        log_format: "text" for people, "json": one object a line.
 
     Raises:
         ValueError: As `check_level`.
     """
     number = logging.getLevelNamesMapping()[check_level(level).upper()]
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.setFormatter(LineFormatter(service))
+    handler.setFormatter((JsonFormatter if log_format == "json" else LineFormatter)(service))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(number, logging.INFO))
@@ -68,13 +75,32 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without a line break at its end or anywhere else."""
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        parts = [record.getMessage()]
-        if record.exc_info and record.exc_info[1] is not None:
-            parts += _fold_exception(record.exc_info[1])
-        message = " | ".join(parts).replace("\r", "\\r").replace("\n", "\\n")
+        message = _message(record).replace("\r", "\\r").replace("\n", "\\n")
         level = record.levelname.lower()
-        return f"{time.removesuffix('+00:00')}Z {level:<7} {self._service} {record.name}: {message}"
+        return f"{_time(record)} {level:<7} {self._service} {record.name}: {message}"
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object on one line.
+
+    Args:
+        service: Name of the process.
+    """
+
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object, with the parts of a text line under their names."""
+        parts = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "service": self._service,
+            "logger": record.name,
+            "message": _message(record),
+        }
+        return json.dumps(parts, ensure_ascii=False)
 
 
 def origin(error: BaseException) -> str:
@@ -83,6 +109,18 @@ def origin(error: BaseException) -> str:
     For errors that come out of a request: their text may quote the prompt.
     """
     return " | ".join(_fold_exception(error, shows_text=False))
+
+
+def _time(record: logging.LogRecord) -> str:
+    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return f"{time.removesuffix('+00:00')}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    parts = [record.getMessage()]
+    if record.exc_info and record.exc_info[1] is not None:
+        parts += _fold_exception(record.exc_info[1])
+    return " | ".join(parts)
 
 
 def _fold_exception(error: BaseException, shows_text: bool = True) -> Iterator[str]:

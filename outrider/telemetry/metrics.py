@@ -4,7 +4,7 @@ Each service makes its own registry, so that two of them can live in one test. R
 something is counted. The exported names are a public contract; tests hold the full list.
 """
 
-from http.server import HTTPServer
+from importlib.metadata import version
 from typing import Final
 
 from prometheus_client import (
@@ -12,8 +12,9 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Info,
+    ProcessCollector,
     disable_created_metrics,
-    start_http_server,
 )
 from prometheus_client.exposition import choose_encoder
 
@@ -25,11 +26,29 @@ _TOKENS_PER_ROUND: Final = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
 _ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
+def _turn_age(registry: CollectorRegistry) -> Gauge:
+    """Of a worker's loop; taken when the page is read, so that it grows while the loop hangs."""
+    return Gauge(
+        "outrider_turn_age_seconds",
+        "Since the loop of this worker began its last turn; it grows where the loop hangs.",
+        registry=registry,
+    )
+
+
+def _registry(role: str) -> CollectorRegistry:
+    """With what every process shows: its version and, on Linux, its memory, time and files."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    build = Info("outrider_build", "What runs here.", registry=registry)
+    build.info({"version": version("outrider"), "role": role})
+    return registry
+
+
 class GatewayMetrics:
     """What the gateway counts, per request."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _registry("gateway")
         self.queued_requests = Gauge(
             "outrider_queued_requests",
             "Requests that wait for a place.",
@@ -50,6 +69,16 @@ class GatewayMetrics:
             "Draft workers that answer.",
             registry=self.registry,
         )
+        self.known_draft_workers = Gauge(
+            "outrider_known_draft_workers",
+            "Draft workers that are listed or found by name, whether they answer or not.",
+            registry=self.registry,
+        )
+        self.resting_draft_workers = Gauge(
+            "outrider_resting_draft_workers",
+            "Draft workers that answer, but where streams failed: others go before them.",
+            registry=self.registry,
+        )
         self.failovers = Counter(
             "outrider_failovers_total",
             "Times that a stream lost its draft worker and was placed anew.",
@@ -59,6 +88,18 @@ class GatewayMetrics:
             "outrider_requests_total",
             "Requests that ended, by how they did; refused ones too.",
             ["outcome"],
+            registry=self.registry,
+        )
+        self.tokens = Counter(
+            "outrider_tokens_total",
+            "Tokens of requests: input, of prompts that a worker took, and output, sent.",
+            ["type"],
+            registry=self.registry,
+        )
+        self.queue_seconds = Histogram(
+            "outrider_queue_seconds",
+            "How long a request waited for its place; 0 where one was free.",
+            buckets=_SECONDS,
             registry=self.registry,
         )
         self.time_to_first_token = Histogram(
@@ -85,7 +126,7 @@ class DraftMetrics:
     """What a draft worker counts, per round."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _registry("draft")
         self.rounds = Counter(
             "outrider_rounds_total",
             "Exchanges of a tree and a verdict.",
@@ -140,6 +181,22 @@ class DraftMetrics:
             "Verify workers that take sessions.",
             registry=self.registry,
         )
+        self.known_verify_workers = Gauge(
+            "outrider_known_verify_workers",
+            "Verify workers that are listed or found by name, whether they answer or not.",
+            registry=self.registry,
+        )
+        self.lost_verify_workers = Counter(
+            "outrider_lost_verify_workers_total",
+            "Times that a verify worker fell silent or its connection broke.",
+            registry=self.registry,
+        )
+        self.moved_sessions = Counter(
+            "outrider_moved_sessions_total",
+            "Times that a session lost its verify worker and was placed anew.",
+            registry=self.registry,
+        )
+        self.turn_age = _turn_age(self.registry)
         self.stale_messages = Counter(
             "outrider_stale_messages_total",
             "Messages dropped because of an old epoch or round.",
@@ -163,7 +220,7 @@ class VerifyMetrics:
     """What a verify worker counts, per step."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _registry("verify")
         self.kv_blocks_in_use = Gauge(
             "outrider_kv_blocks_in_use",
             "Blocks of the KV pool that sessions hold.",
@@ -172,6 +229,12 @@ class VerifyMetrics:
         self.kv_blocks_total = Gauge(
             "outrider_kv_blocks_total",
             "Blocks of the KV pool.",
+            registry=self.registry,
+        )
+        self.device_memory = Gauge(
+            "outrider_device_memory_bytes",
+            "Memory of the devices that hold the target, used (by whomever) and free; none: CPU.",
+            ["device", "state"],
             registry=self.registry,
         )
         self.sessions = Gauge(
@@ -184,6 +247,7 @@ class VerifyMetrics:
             "Sessions whose tree waits for its step.",
             registry=self.registry,
         )
+        self.turn_age = _turn_age(self.registry)
         self.step_seconds = Histogram(
             "outrider_step_seconds",
             "One forward pass of the target with its acceptance.",
@@ -226,41 +290,6 @@ class VerifyMetrics:
             "Peers whose sessions were freed because they fell silent.",
             registry=self.registry,
         )
-
-
-class MetricsServer:
-    """The running listener; whoever started it closes it."""
-
-    def __init__(self, server: HTTPServer) -> None:
-        self._server = server
-
-    @property
-    def port(self) -> int:
-        """Port that is bound, also where 0 was asked for."""
-        return self._server.server_port
-
-    def close(self) -> None:
-        """Stops answering and frees the port."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def start_metrics_server(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
-    """Answers `GET /metrics` from a daemon thread.
-
-    Args:
-        registry: What to show.
-        host: Address to bind.
-        port: Port to bind; 0 takes a free one.
-
-    Returns:
-        The listener.
-
-    Raises:
-        OSError: The port is taken or not allowed.
-    """
-    server, _ = start_http_server(port, addr=host, registry=registry)
-    return MetricsServer(server)
 
 
 def render(registry: CollectorRegistry, accept_header: str) -> tuple[bytes, str]:

@@ -22,15 +22,25 @@ def test_the_spans_of_all_services_hang_together_under_the_clients(
     def complete() -> list[ReceivedSpan] | None:
         spans = receiver.trace(TRACE_ID)
         names = {span.service for span in spans}
-        return spans if len(names) == 3 and _top(spans) else None
+        ended = sum(span.name == "outrider.verify" for span in spans)
+        return spans if len(names) == 3 and _top(spans) and ended >= rounds else None
 
     spans = wait_for("spans of three services", complete)
     by_id = {span.span_id: span for span in spans}
     [top] = _top(spans)
     assert "gateway" in top.service
     assert all(span.parent_id in by_id for span in spans if span is not top)
-    drafted = [span for span in spans if "draft" in span.service]
-    assert len(drafted) >= rounds, "a span for each round"
+    assert top.name.startswith("text_completion ")
+    assert top.attributes["gen_ai.usage.output_tokens"] == 12
+    assert top.attributes["gen_ai.response.time_to_first_chunk"] > 0
+    [placement] = [span for span in spans if span.name == "outrider.draft"]
+    assert placement.parent_id == top.span_id
+    for name in ("outrider.round", "outrider.verify"):
+        found = [span for span in spans if span.name == name]
+        assert {span.parent_id for span in found} == {placement.span_id}
+        assert {span.attributes["outrider.round"] for span in found} == set(range(rounds))
+    session_ids = {span.attributes.get("outrider.session.id") for span in spans}
+    assert session_ids == {top.attributes["outrider.session.id"], None}, "None: of a round"
 
 
 def _top(spans: list[ReceivedSpan]) -> list[ReceivedSpan]:

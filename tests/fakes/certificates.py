@@ -4,13 +4,20 @@ from pathlib import Path
 
 import trustme
 
-from gateway.tls import TlsFiles
+from outrider.tls import TlsFiles
 
 
-def write_pair(ca: trustme.CA, folder: Path, name: str = "localhost") -> tuple[Path, Path]:
-    """A certificate of this root for this machine and its key; what was there is replaced."""
-    pair = ca.issue_cert(name, "127.0.0.1")
-    cert, key = folder / "cert.pem", folder / "key.pem"
+def write_pair(ca: trustme.CA, folder: Path, *names: str, stem: str = "") -> tuple[Path, Path]:
+    """A certificate of this root and its key; what was there is replaced.
+
+    Args:
+        ca: The root.
+        folder: Where to.
+        names: What the certificate is for; this machine where there are none.
+        stem: Begins the names of the files.
+    """
+    pair = ca.issue_cert(*(names or ("localhost", "127.0.0.1")))
+    cert, key = folder / f"{stem}cert.pem", folder / f"{stem}key.pem"
     cert.write_bytes(b"".join(blob.bytes() for blob in pair.cert_chain_pems))
     key.write_bytes(pair.private_key_pem.bytes())
     return cert, key

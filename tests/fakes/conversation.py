@@ -9,7 +9,6 @@ from draft_service.drafters.ngram import NgramDrafter
 from draft_service.drafters.none import NoDrafter
 from draft_service.drafting import Drafting, Failed, RoundDone
 from draft_service.engine import DraftEngine, TreeLimits
-from draft_service.verify_link import VerifyLink
 from outrider.protocol import messages as m
 from outrider.protocol.channel import MemoryHub
 from outrider.protocol.decoding import DecodeLimits, Sampling, Speculation
@@ -85,12 +84,13 @@ class Conversation:
         self.drafters = drafters or {"ngram": NgramDrafter(), "none": NoDrafter()}
         self.draft = DraftEngine(
             m.Hello(boot_id=b"d" * 16),
-            [VerifyLink(timeout_s=10.0)],
+            10.0,
             self.drafters,
             TreeLimits(max_nodes=16, max_depth=8, parallel_degree=4, are_full=full_trees),
             failover_timeout_s=30.0,
             layout=layout,
         )
+        self.draft.fleet.follow(["verify"])
         self.verify, self.target = self._new_verify()
         self.to_verify: Callable[[m.Message], int] = lambda message: 1  # copies to deliver
         self.to_draft: Callable[[m.Message], int] = lambda message: 1

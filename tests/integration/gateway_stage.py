@@ -21,6 +21,7 @@ from gateway.gate import Gate
 from gateway.generation import Generation, GenerationLimits
 from gateway.guard import Guard, GuardLimits
 from gateway.http_api import create_app
+from gateway.http_calls import HttpCalls
 from gateway.listeners import GrpcListener, HttpListener
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
@@ -28,14 +29,15 @@ from gateway.quotas import Quotas
 from gateway.readiness import Readiness
 from gateway.requests import RequestLimits
 from gateway.servicer import GenerationServicer
-from gateway.tls import Tls
 from gateway.tokenization import PromptTokenizer
 from gateway.vllm_engine.servicer import VllmEngineServicer
 from gateway.vllm_engine.serving import add_vllm_engine
 from outrider.api_keys import Access
+from outrider.discovery import Discovery
 from outrider.grpc_status import abort
 from outrider.protocol.errors import OutriderError
 from outrider.telemetry.metrics import GatewayMetrics
+from outrider.tls import Tls
 from outrider.v1 import (
     decoding_pb2,
     drafting_pb2,
@@ -208,11 +210,16 @@ class Stage:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-async def start_drafting(drafting: ScriptedDrafting, port: int = 0) -> tuple[grpc.aio.Server, int]:
+async def start_drafting(
+    drafting: ScriptedDrafting, port: int = 0, tls: Tls | None = None
+) -> tuple[grpc.aio.Server, int]:
     """Serves a scripted worker; on a free port where none is named."""
     server = grpc.aio.server()
     drafting_pb2_grpc.add_DraftingServiceServicer_to_server(drafting, server)
-    port = server.add_insecure_port(f"{HOST}:{port}")
+    if tls is None:
+        port = server.add_insecure_port(f"{HOST}:{port}")
+    else:
+        port = server.add_secure_port(f"{HOST}:{port}", tls.grpc_credentials())
     await server.start()
     return server, port
 
@@ -230,6 +237,7 @@ async def stage(
     access: Access | None = None,
     guard_limits: GuardLimits | None = None,
     read_timeout_s: float = 30.0,
+    send_timeout_s: float = 10.0,
     tls: Tls | None = None,
     failover_timeout_s: float = 0.0,
     answer_timeout_s: float = ANSWER_TIMEOUT_S,
@@ -246,7 +254,7 @@ async def stage(
     def open_client(address: str) -> DraftClient:
         return DraftClient(address, tokenizer, answer_timeout_s)
 
-    async with DraftWorkers(sources, open_client, metrics) as workers:
+    async with DraftWorkers(Discovery(sources), open_client, metrics) as workers:
         placing = Placing(workers, metrics, failover_timeout_s)
         gate = Gate(Admission(max_running, max_queued, max_queued_bytes=2**20), metrics)
         quotas = Quotas()
@@ -254,7 +262,9 @@ async def stage(
         limits = GenerationLimits(REQUEST_LIMITS, max_deadline_s)
         generation = Generation(tokenizer, workers, placing, gate, metrics, limits, guard.charge)
         servicer = GenerationServicer(generation, guard, read_timeout_s)
-        grpc_listener = GrpcListener(servicer, reflection_enabled, max_request_bytes, tls)
+        grpc_listener = GrpcListener(
+            servicer, reflection_enabled, max_request_bytes, tls, send_timeout_s
+        )
         readiness = Readiness(workers, grpc_listener.show_readiness)
         if vllm_folder is not None:
             engine = VllmEngineServicer(
@@ -266,9 +276,10 @@ async def stage(
                 read_timeout_s,
             )
             add_vllm_engine(grpc_listener, engine)
-        app = create_app(generation, readiness, metrics, max_request_bytes, guard, read_timeout_s)
+        calls = HttpCalls(generation, guard, max_request_bytes, read_timeout_s, send_timeout_s)
+        app = create_app(calls, readiness, metrics)
         add_playground(app)
-        http_listener = HttpListener(app, tls, read_timeout_s)
+        http_listener = HttpListener(app, tls, read_timeout_s, send_timeout_s)
         grpc_port = await grpc_listener.start(HOST, 0)
         http_port = await http_listener.start(HOST, 0)
         try:

@@ -1,54 +1,22 @@
 """Bad requests, case by case: each gets its verdict, and a healthy stream beside it stays exact."""
 
-import asyncio
 import json
-from typing import Any
 
 import grpc
 import pytest
 from google.rpc import error_details_pb2
 
-from outrider.v1 import drafting_pb2, generation_pb2
+from outrider.v1 import generation_pb2
 from tests.integration.bad_requests import CASES, HTTP_STATUS, MAX_BYTES, OK, Case
 from tests.integration.gateway_stage import (
     ScriptedDrafting,
     Stage,
-    limits,
-    next_text,
     prompt,
     rich_status,
     stage,
 )
+from tests.integration.healthy_stream import HealthyStream, PacedDrafting
 from tests.unit.gateway.tiny_tokenizer import ids_of
-
-HEALTHY = "the healthy one goes on, a few letters for each case " * 4
-
-
-class PacedDrafting(ScriptedDrafting):
-    """The healthy stream gets a round for each permission, all others their answer at once."""
-
-    def __init__(self) -> None:
-        super().__init__(answer=ids_of("ok"))
-        self.permissions = asyncio.Semaphore(0)
-        self.healthy = ScriptedDrafting(answer=ids_of(HEALTHY))
-
-    async def _play(self, request: drafting_pb2.DraftRequest, context: Any) -> None:
-        if list(request.prompt_token_ids) != ids_of("healthy"):
-            await super()._play(request, context)
-            return
-        paced = PacedContext(context, self.permissions)
-        await self.healthy._play(request, paced)
-
-
-class PacedContext:
-    """Writes when it may."""
-
-    def __init__(self, context: Any, permissions: asyncio.Semaphore) -> None:
-        self._context, self._permissions = context, permissions
-
-    async def write(self, response: drafting_pb2.DraftResponse) -> None:
-        await self._permissions.acquire()
-        await self._context.write(response)
 
 
 async def over_grpc(on: Stage, case: Case) -> None:
@@ -91,21 +59,14 @@ async def over_http(on: Stage, case: Case) -> None:
 async def test_every_case_gets_its_verdict_and_the_stream_beside_it_stays_exact() -> None:
     drafting = PacedDrafting()
     async with stage(drafting, max_request_bytes=MAX_BYTES) as on:
-        healthy = on.stub.Generate(prompt("healthy", limits=limits(max_new_tokens=500)))
-        heard = ""
+        healthy = HealthyStream(on.channel, drafting)
         for case in CASES:
             if case.field is not None:
                 await over_grpc(on, case)
             await over_http(on, case)
-            drafting.permissions.release()
-            heard += await next_text(healthy)
-            assert HEALTHY.startswith(heard), case.name
+            await healthy.goes_on(case.name)
         assert len(drafting.requests) == 1 + sum(case.sessions for case in CASES)
-        for _ in HEALTHY:
-            drafting.permissions.release()
-        while heard != HEALTHY:
-            heard += await next_text(healthy)
-            assert HEALTHY.startswith(heard)
+        await healthy.ends()
 
 
 @pytest.mark.asyncio

@@ -67,6 +67,7 @@ async def test_a_lost_stream_goes_on_where_it_stopped() -> None:
             assert text_of(messages) == "abcdef"
             assert [i for one in messages for i in one.token_ids] == [*ids_of("abcdef"), EOS_ID]
         assert on.metric("outrider_failovers_total") == len(failing.requests) > 0
+        assert on.metric("outrider_known_draft_workers") == 2
         first, second = all_requests(failing, healthy)[0], all_requests(failing, healthy)[-1]
         assert (first.epoch, list(first.committed_token_ids)) == (0, [])
         assert (second.epoch, list(second.committed_token_ids)) == (1, ids_of("ab"))
@@ -106,6 +107,7 @@ async def test_a_worker_that_hangs_is_left() -> None:
             assert text + await rest_of(call) == "abc"
         await hanging.wait_for_open(0)  # it hears that its streams are over when it wakes up
         assert on.metric("outrider_draft_workers") == 1
+        assert on.metric("outrider_known_draft_workers") == 2
 
 
 async def test_a_worker_that_is_started_again_gets_its_stream_back() -> None:
@@ -179,7 +181,7 @@ async def test_workers_come_and_go_by_name() -> None:
         await on.readiness.ask()
         server, port = await start_drafting(second)
         try:
-            on.workers.sources = parse_sources(f"dns:{HOST}:{port}")
+            on.workers.discovery.sources = parse_sources(f"dns:{HOST}:{port}")
             await on.workers.ask()
             assert on.workers.addresses == [f"{HOST}:{port}"]
             assert text_of(await answer(on, prompt())) == "abc"

@@ -1,6 +1,7 @@
 """Health, reflection and traces of the gateway."""
 
 import grpc
+import httpx
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -10,9 +11,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from gateway.probes import create_probe_app
 from outrider.protocol.errors import (
     WorkerUnavailable,
 )
+from outrider.telemetry.metrics_listener import Admits
 from tests.integration.gateway_stage import (
     ScriptedDrafting,
     Stage,
@@ -147,3 +150,25 @@ async def test_a_request_is_one_span_under_the_clients(monkeypatch: pytest.Monke
     )
     assert done.context is not None
     assert on.drafting.traceparents[0] == f"00-{trace_id}-{done.context.span_id:016x}-01"
+
+
+@pytest.mark.parametrize(
+    ("admits", "statuses"),
+    [(None, (200, 200)), (lambda header: header == "Bearer x", (401, 200))],
+    ids=["everybody", "with a token"],
+)
+async def test_the_probe_listener_shows_metrics_to_whoever_may_read_them(
+    admits: Admits | None, statuses: tuple[int, int]
+) -> None:
+    async with stage(script("abc")) as on:
+        app = create_probe_app(on.readiness, on.metrics, admits)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://probe") as http:
+            stranger = await http.get("/metrics")
+            reader = await http.get("/metrics", headers={"Authorization": "Bearer x"})
+            assert (stranger.status_code, reader.status_code) == statuses
+            assert "outrider_running_requests" in reader.text
+            if admits is not None:
+                assert stranger.headers["www-authenticate"] == 'Bearer realm="metrics"'
+                assert "--metrics-token-file" in stranger.text
+            assert (await http.get("/health")).status_code == 503, "for everybody"

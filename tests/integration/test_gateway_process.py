@@ -2,14 +2,11 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -22,43 +19,30 @@ from outrider.api_keys import make_key
 from outrider.key_file import key_line
 from outrider.v1 import generation_pb2_grpc
 from tests.fakes.certificates import write_pair
+from tests.integration.gateway_process import (
+    START_S,
+    environment,
+    free_ports,
+    running,
+    write_model,
+)
 from tests.integration.gateway_stage import (
     HOST,
     PATIENCE_S,
-    ScriptedDrafting,
     events,
     next_text,
     prompt,
     rich_status,
     script,
-    start_drafting,
 )
-from tests.unit.gateway.tiny_tokenizer import CHAT_TEMPLATE, tiny_tokenizer
 
-START_S = 30.0
 BAD_SETTINGS = 78
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A model folder, as far as the gateway needs it."""
-    (tmp_path / "tokenizer.json").write_text(tiny_tokenizer().to_str(), encoding="utf-8")
-    (tmp_path / "config.json").write_text('{"vocab_size": 300}', encoding="utf-8")
-    (tmp_path / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
-    return tmp_path
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [int(bound.getsockname()[1]) for bound in sockets]
-    for bound in sockets:
-        bound.close()
-    return ports
-
-
-def environment(**variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
-    return kept | variables
+    return write_model(tmp_path)
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
@@ -71,51 +55,6 @@ def run(*flags: str) -> subprocess.CompletedProcess[str]:
         timeout=START_S,
         check=False,
     )
-
-
-class RunningGateway:
-    """A gateway process that has said that it is ready."""
-
-    def __init__(self, process: asyncio.subprocess.Process, grpc_port: int, http_port: int) -> None:
-        self.process = process
-        self.grpc_port = grpc_port
-        self.http_port = http_port
-
-    async def end(self) -> int:
-        """The exit status."""
-        async with asyncio.timeout(PATIENCE_S):
-            return await self.process.wait()
-
-
-@asynccontextmanager
-async def running(
-    drafting: ScriptedDrafting, model: Path, flags: Sequence[str] = (), **variables: str
-) -> AsyncIterator[RunningGateway]:
-    draft_server, draft_port = await start_drafting(drafting)
-    grpc_port, http_port = free_ports(2)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway"),
-        *("--model", str(model)),
-        *("--draft-addresses", f"{HOST}:{draft_port}"),
-        *("--grpc-port", str(grpc_port), "--http-port", str(http_port)),
-        *flags,
-        env=environment(**variables),
-        stdin=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(START_S):
-            lines = []
-            while "ready:" not in (line := (await process.stderr.readline()).decode()):
-                lines.append(line)
-                assert line, lines
-        yield RunningGateway(process, grpc_port, http_port)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-        await draft_server.stop(0)
 
 
 def test_neither_torch_nor_transformers_is_loaded(model: Path) -> None:
@@ -268,12 +207,12 @@ def test_a_bad_setting_ends_the_start_in_one_line(
 
 @pytest.mark.asyncio
 async def test_the_page_can_be_turned_off(model: Path) -> None:
-    for flags, status in ([], 200), (["--playground", "false"], 404):
+    for flags, status, root in ([], 200, 200), (["--playground", "false"], 404, 405):
         async with (
             running(script("abc"), model, flags) as gateway,
             httpx.AsyncClient(base_url=f"http://{HOST}:{gateway.http_port}") as http,
         ):
-            assert (await http.get("/")).status_code == status
+            assert (await http.get("/")).status_code == root  # TGI's clients post there
             assert (await http.get("/playground/page.js")).status_code == status
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import trustme
 
-from gateway.tls import Tls
+from outrider.tls import Tls
 from outrider.v1 import generation_pb2, generation_pb2_grpc
 from tests.fakes.certificates import write_pair, write_tls_files
 from tests.integration.gateway_stage import HOST, Stage, events, next_text, prompt, script, stage

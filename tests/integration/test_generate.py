@@ -11,12 +11,12 @@ import pytest
 import trustme
 from grpc_status import rpc_status
 
-from gateway.tls import Tls
 from outrider.client import Tls as ClientTls
 from outrider.generate import EXIT_FAILED, EXIT_INTERRUPTED, GenerateOptions, run_generate
 from outrider.grpc_status import to_rich_status
 from outrider.protocol.errors import InvalidField
 from outrider.settings import BadSettings
+from outrider.tls import Tls
 from outrider.v1 import decoding_pb2, generation_pb2, generation_pb2_grpc
 from tests.fakes.certificates import write_pair, write_tls_files
 

@@ -130,7 +130,11 @@ async def test_json_of_a_schema_is_asked_for() -> None:
 
 async def test_models_are_listed() -> None:
     async with stage(script("a")) as on, client_of(on) as client:
-        assert [model.id async for model in client.models.list()] == ["tiny"]
+        (model,) = [model async for model in client.models.list()]
+        assert (model.id, model.created > 0) == ("tiny", True)
+        assert await client.models.retrieve("tiny") == model
+        with pytest.raises(openai.NotFoundError, match="'tiny' is"):
+            await client.models.retrieve("some/other")
 
 
 @pytest.mark.parametrize(
@@ -151,6 +155,7 @@ async def test_models_are_listed() -> None:
         ({"logit_bias": {"x": 1}}, openai.BadRequestError, "logit_bias"),
         ({"response_format": {"type": "json_schema"}}, openai.BadRequestError, "response_format"),
         ({"extra_body": {"colour": "red"}}, openai.BadRequestError, "colour"),
+        ({"stream_options": {"include_usage": True}}, openai.BadRequestError, "stream_options"),
         ({"tools": [{"type": "function"}]}, openai.InternalServerError, "tools"),
         ({"model": "other"}, openai.NotFoundError, "model"),
     ],

@@ -74,6 +74,10 @@ BODIES: list[tuple[str, Any]] = [
     ("/v1/chat/completions", {**CHAT, "stream": True}),
     ("/v1/chat/completions", {**CHAT, "tools": [MARK]}),
     ("/v1/completions", {"model": MARK, "prompt": MARK}),
+    ("/generate", {"inputs": MARK}),
+    ("/generate", {"inputs": MARK, "parameters": {"stop": [MARK], "grammar": {"type": MARK}}}),
+    ("/generate_stream", {"inputs": MARK, "parameters": {"details": True}}),
+    ("/", {"inputs": MARK, MARK: MARK}),
     (f"/{MARK}", {"prompt": MARK}),
 ]
 FAULTS: list[tuple[str, Callable[[Stage], None], OutriderError | None]] = [

@@ -1,6 +1,8 @@
 """The ZeroMQ pair on real sockets: what libzmq's defaults would lose, confuse or let in."""
 
+import os
 import socket
+import stat
 import time
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from outrider.protocol.zmq_channel import (
     ZmqVerifyChannel,
     check_endpoint,
     load_curve_keys,
+    load_server_key,
 )
 
 HELLO = m.Hello(b"boot")
@@ -238,7 +241,16 @@ def test_strangers_endpoints_need_keys(endpoint):
 
 @pytest.mark.parametrize(
     "endpoint",
-    ["http://127.0.0.1:1", "tcp://127.0.0.1", "tcp://127.0.0.1:99999", "ipc://", "", "tcp://:5"],
+    [
+        "http://127.0.0.1:1",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:99999",
+        "ipc://",
+        "ipc:///" + "x" * 108,
+        "",
+        "tcp://:5",
+        "tcp://127.0.0.1:5/x",
+    ],
 )
 def test_malformed_endpoints(endpoint):
     with pytest.raises(UnsafeEndpoint):
@@ -285,5 +297,43 @@ def test_key_files_must_be_secret_and_complete(certificates):
     with pytest.raises(UnsafeEndpoint, match="missing"):
         load_curve_keys(certificates / "missing", certificates)
     secret.chmod(0o644)
+    with pytest.raises(UnsafeEndpoint, match="chmod 600"):
+        load_curve_keys(secret, certificates)
+
+
+def test_a_draft_worker_needs_the_one_key_of_its_verify_workers(certificates):
+    assert len(load_server_key(certificates / "verify.key")) == 40
+    for peers in (certificates / "allowed", certificates / "missing"):
+        with pytest.raises(UnsafeEndpoint, match="must be the file of the verify workers'"):
+            load_server_key(peers)
+
+
+def test_the_ends_meet_over_ipv6(dial):
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as bound:
+        endpoint = f"tcp://[::1]:{bound.getsockname()[1]}"
+    verify = ZmqVerifyChannel(endpoint)
+    draft = dial.draft(endpoint)
+    draft.send(HELLO)
+    assert [one.message for one in arrived(verify)] == [HELLO]
+    verify.close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "is_allowed"),
+    [
+        (0, 0o440, True),  # a Secret of Kubernetes, or a credential of systemd
+        (0, 0o460, False),
+        (0, 0o444, False),
+        (1000, 0o400, True),
+        (1000, 0o440, False),
+    ],
+)
+def test_a_key_of_root_may_be_read_by_our_group(certificates, monkeypatch, owner, mode, is_allowed):
+    status = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, 10001, 1, 0, 0, 0))
+    monkeypatch.setattr(Path, "stat", lambda path, **_: status)
+    secret = certificates / "verify.key_secret"
+    if is_allowed:
+        assert load_curve_keys(secret, certificates).secret is not None
+        return
     with pytest.raises(UnsafeEndpoint, match="chmod 600"):
         load_curve_keys(secret, certificates)

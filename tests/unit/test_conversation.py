@@ -234,9 +234,21 @@ def test_a_lost_verify_worker_fails_the_stream_after_the_timeout():
     talk.now += 11.0
     talk.turn()
     assert not talk.errors
+    assert (talk.draft.lost_verify_workers, talk.draft.moved_sessions) == (1, 1)
     talk.now += 31.0
     talk.turn()
     assert isinstance(talk.errors[one], WorkerUnavailable)
+
+
+def test_a_verify_worker_that_took_its_leave_is_not_counted_as_lost():
+    talk = Conversation(markov_logits(8, seed=5))
+    talk.greet()
+    talk.draft.cut(0, talk.now)
+    assert talk.draft.lost_verify_workers == 1
+    talk.greet()
+    talk.draft.handle(0, m.GoAway("shutting down"), talk.now)
+    talk.draft.cut(0, talk.now)
+    assert talk.draft.lost_verify_workers == 1
 
 
 def test_a_silent_draft_worker_loses_its_sessions():

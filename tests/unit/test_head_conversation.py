@@ -43,7 +43,13 @@ def knowing(logits_of: LogitsOf) -> GuessesOf:
 class HeadTalk(Conversation):
     """A conversation with the methods `eagle3`, `hybrid`, `static` and `none`."""
 
-    def __init__(self, logits_of: LogitsOf, guesses_of: GuessesOf | None = None, **options) -> None:
+    def __init__(
+        self,
+        logits_of: LogitsOf,
+        guesses_of: GuessesOf | None = None,
+        may_rest: bool = False,
+        **options,
+    ) -> None:
         self.head = TableHead(guesses_of or knowing(logits_of))
         self.drops: list[DropReason] = []
         extents = RowExtents(self.head.slot_count)
@@ -52,7 +58,7 @@ class HeadTalk(Conversation):
             return HeadDrafter(
                 self.head,
                 extents,
-                NetworkOptions(shape, has_text),
+                NetworkOptions(shape, has_text, may_rest=may_rest),
                 lambda session_id, reason, text: self.drops.append(reason),
                 lambda: self.now,
             )
@@ -82,6 +88,7 @@ def test_ids_equal_those_of_the_target_alone(seed):
     sampling = Sampling(temperature=rng.choice([0.0, 0.5, 1.5]), seed=seed)
     talk = HeadTalk(
         logits_of,
+        may_rest=rng.choice([False, True]),
         ack=identity(vocab_size=VOCAB, max_nodes=rng.choice([1, 4, 16])),
         block_size=rng.choice([1, 4]),
         block_count=200,

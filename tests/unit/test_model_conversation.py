@@ -34,7 +34,7 @@ class ModelTalk(Conversation):
         drafter = ModelDrafter(
             self.model,
             self.extents,
-            NetworkOptions(DynamicShape()),
+            NetworkOptions(DynamicShape(), may_rest=False),
             lambda session_id, reason, text: self.drops.append(reason),
             lambda: self.now,
         )

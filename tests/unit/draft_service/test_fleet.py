@@ -1,7 +1,7 @@
 import pytest
 
 from draft_service.fleet import Outbox, VerifyFleet
-from draft_service.verify_link import LinkState, VerifyLink
+from draft_service.verify_link import LinkState
 from outrider.protocol import messages as m
 from outrider.protocol.features import FINAL_NORM, FeatureLayout
 from tests.fakes.conversation import identity
@@ -11,6 +11,12 @@ HELLO = m.Hello(b"d" * 16)
 KEY = b"k"
 
 
+def fleet_of(*names: str, outbox: Outbox, layout: FeatureLayout | None = None) -> VerifyFleet:
+    fleet = VerifyFleet(HELLO, 10.0, outbox, layout)
+    fleet.follow(names)
+    return fleet
+
+
 @pytest.fixture
 def outbox() -> Outbox:
     return []
@@ -18,7 +24,7 @@ def outbox() -> Outbox:
 
 @pytest.fixture
 def fleet(outbox) -> VerifyFleet:
-    return VerifyFleet(HELLO, [VerifyLink(10.0), VerifyLink(10.0)], outbox)
+    return fleet_of("a", "b", outbox=outbox)
 
 
 def greet(fleet: VerifyFleet, index: int, **options) -> bool:
@@ -126,7 +132,7 @@ def test_silence_is_noticed_and_any_message_is_a_sign_of_life(fleet):
     ],
 )
 def test_a_target_that_the_head_does_not_fit_is_refused_in_words(outbox, layout, words):
-    fleet = VerifyFleet(HELLO, [VerifyLink(10.0)], outbox, layout)
+    fleet = fleet_of("a", outbox=outbox, layout=layout)
     assert fleet.handle(0, identity(), 0.0)
     assert fleet.links[0].is_ready is not bool(words)
     if words:
@@ -136,8 +142,91 @@ def test_a_target_that_the_head_does_not_fit_is_refused_in_words(outbox, layout,
 
 
 def test_a_target_that_gives_no_features_does_not_do_for_a_head(outbox):
-    fleet = VerifyFleet(HELLO, [VerifyLink(10.0)], outbox, FeatureLayout((1,), 4))
+    fleet = fleet_of("a", outbox=outbox, layout=FeatureLayout((1,), 4))
     ack = identity()
     silent = m.TargetDescription("old", "ff", "", 8, 64, (), 4, 4)
     fleet.handle(0, m.HelloAck(ack.boot_id, silent, 5000, ack.cost_table), 0.0)
     assert "gives none" in fleet.problem()
+
+
+def test_before_anybody_is_known_there_is_nobody_to_choose(outbox):
+    fleet = fleet_of(outbox=outbox)
+    fleet.tick(0.0)
+    assert outbox == []
+    assert fleet.choose({}, KEY) is None
+    assert fleet.problem() == "no verify worker is known yet"
+    fleet.follow(["a"])
+    fleet.tick(1.0)
+    assert outbox == [(0, HELLO)]
+
+
+def test_who_joins_has_a_number_of_its_own_and_who_stays_keeps_his(fleet, outbox):
+    greet(fleet, 0)
+    greet(fleet, 1)
+    fleet.follow(["b", "c"])
+    fleet.part({1})
+    assert list(fleet.links) == [1, 2]
+    assert fleet.links[1].is_ready
+    fleet.follow(["c", "a"])
+    fleet.part(set())
+    assert list(fleet.links) == [2, 3], "a is greeted as a stranger: what it knew of us is gone"
+    outbox.clear()
+    fleet.tick(1.0)
+    assert outbox[:2] == [(2, HELLO), (3, HELLO)]
+
+
+def test_who_leaves_keeps_its_sessions_and_gets_no_new_ones(fleet, outbox):
+    greet(fleet, 0)
+    greet(fleet, 1)
+    fleet.follow(["b"])
+    assert {fleet.choose({}, bytes([key])) for key in range(20)} == {1}
+    fleet.part({0, None})
+    outbox.clear()
+    fleet.tick(1.0)
+    assert [number for number, _ in outbox] == [0, 1], "it is still told that we are alive"
+    assert fleet.is_parting
+    assert fleet.listed_count == 1, "one that parts is not missed"
+    assert fleet.tick(20.0) == [0, 1], "and its silence is still a loss"
+    fleet.part({None})
+    assert list(fleet.links) == [1]
+    assert not fleet.is_parting
+
+
+def test_workers_that_are_about_to_end_are_none_to_wait_for(fleet):
+    greet(fleet, 0)
+    greet(fleet, 1)
+    fleet.handle(0, m.GoAway("upgrade"), 0.0)
+    fleet.follow(["a"])
+    assert fleet.choose({}, KEY) is None
+    assert fleet.ready_count == 0
+    assert fleet.problem() == "all verify workers that answer are about to end"
+
+
+def test_who_comes_back_before_its_sessions_ended_is_used_as_before(fleet):
+    greet(fleet, 0)
+    greet(fleet, 1)
+    fleet.follow(["b"])
+    fleet.part({0})
+    fleet.follow(["a", "b"])
+    fleet.part(set())
+    assert fleet.links[0].is_ready
+    assert fleet.choose({1: 9}, KEY) == 0
+
+
+def test_all_draft_workers_prefer_the_same_verify_worker_for_a_beginning(outbox):
+    """However each of them came to know of the workers."""
+    names = ["tcp://10.0.0.1:5", "tcp://10.0.0.2:5", "tcp://10.0.0.3:5"]
+    fleets = [fleet_of(*names, outbox=outbox), fleet_of(names[2], outbox=outbox)]
+    fleets[1].follow(names)
+    for fleet in fleets:
+        for number in fleet.links:
+            greet(fleet, number)
+    chosen = []
+    for key in range(20):
+        numbers = [fleet.choose({}, bytes([key])) or 0 for fleet in fleets]
+        first, second = (
+            fleet.links[number].name for fleet, number in zip(fleets, numbers, strict=True)
+        )
+        assert first == second
+        chosen.append(first)
+    assert set(chosen) == set(names)

@@ -63,6 +63,7 @@ class Stage:
         has_text: bool = False,
         slots: int = 4096,
         clock: Clock | None = None,
+        may_rest: bool = True,
     ) -> None:
         self.network = TableHead(guesses_of, slots)
         self.extents = RowExtents(slots)
@@ -70,7 +71,7 @@ class Stage:
         self.drafter = HeadDrafter(
             self.network,
             self.extents,
-            NetworkOptions(DynamicShape(), has_text),
+            NetworkOptions(DynamicShape(), has_text, may_rest=may_rest),
             lambda session_id, reason, text: self.drops.append((session_id, reason)),
             clock or Clock(),
         )
@@ -314,12 +315,25 @@ def test_a_useless_head_is_dropped():
 
 def test_a_head_that_takes_longer_than_it_saves_is_dropped():
     """Each pass takes a second here, and a pass of the target a tenth of one."""
-    slow = Stage(clock=Clock(1.0))
+    slow = Stage(clock=Clock(1.0), may_rest=False)
     a = slow.open("a")
     for _ in range(LATE_WINDOWS * WINDOW + 2):
         slow.round(a)
     assert slow.drops == [(a, DropReason.LATE)]
     assert len(slow.round(a)[0]) == 1
+
+
+def test_a_head_that_costs_more_than_it_saves_rests_and_is_ready_when_asked_again():
+    """Each pass takes a second here, and a round without one hardly any time."""
+    stage = Stage(clock=Clock(1.0))
+    a = stage.open("a")
+    sizes = [len(stage.round(a)[0]) for _ in range(800)]
+    first = sizes.index(1, 1)  # the first round of all has no features yet
+    assert sizes[first:].count(1) > 0.9 * len(sizes[first:])
+    assert max(sizes[first + 100 :]) > 1, "it is tried again, and has not forgotten"
+    assert PASS_ROWS in stage.network.passes, "rows that wait are run together"
+    assert len(stage.network.passes) < 0.4 * len(sizes)
+    assert stage.drops == []
 
 
 def test_rows_that_cost_too_much_are_not_proposed():

@@ -27,14 +27,19 @@ from tests.unit.draft_service.test_head_drafter import (
 class ModelStage(Stage):
     """Sessions over a table target, driven as the worker drives a drafter."""
 
-    def __init__(self, network: TableModel | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        network: TableModel | None = None,
+        clock: Clock | None = None,
+        may_rest: bool = True,
+    ) -> None:
         super().__init__()
         self.model = network or TableModel(good_guesses)
         self.extents = RowExtents(self.model.slot_count)
         self.drafter = ModelDrafter(  # type: ignore[assignment]  # of the same protocol
             self.model,
             self.extents,
-            NetworkOptions(DynamicShape()),
+            NetworkOptions(DynamicShape(), may_rest=may_rest),
             lambda session_id, reason, text: self.drops.append((session_id, reason)),
             clock or Clock(),
         )
@@ -224,7 +229,7 @@ def test_a_useless_model_is_dropped():
 
 def test_a_model_that_takes_longer_than_it_saves_is_dropped():
     """Each pass takes a second here, and a pass of the target a tenth of one."""
-    slow = ModelStage(clock=Clock(1.0))
+    slow = ModelStage(clock=Clock(1.0), may_rest=False)
     a = slow.open("a")
     for _ in range(LATE_WINDOWS * WINDOW):
         slow.round(a)

@@ -7,7 +7,6 @@ import pytest
 
 from draft_service.engine import DraftEngine, TreeLimits
 from draft_service.stream_features import MAX_LOSSES
-from draft_service.verify_link import VerifyLink
 from outrider.protocol import messages as m
 from outrider.protocol.features import TensorType
 from outrider.protocol.token_tree import TokenTree
@@ -27,9 +26,8 @@ class Stage:
         self.drafter = FeatureDrafter(1)
         drafters = {"head": self.drafter, "any": RandomDrafter(1)}
         limits = TreeLimits(max_nodes=16, max_depth=8, parallel_degree=4)
-        self.engine = DraftEngine(
-            m.Hello(b"d" * 16), [VerifyLink(10.0)], drafters, limits, 30.0, LAYOUT
-        )
+        self.engine = DraftEngine(m.Hello(b"d" * 16), 10.0, drafters, limits, 30.0, LAYOUT)
+        self.engine.fleet.follow(["verify"])
         self.engine.handle(0, identity(), 0.0)
 
     def start(self, method: str = "head") -> None:

@@ -69,6 +69,24 @@ async def test_the_next_one_enters_when_a_place_is_free() -> None:
 
 
 @pytest.mark.asyncio
+async def test_the_time_in_the_queue_is_shown_of_those_who_give_up_too() -> None:
+    now = 100.0
+    crowd = Crowd(now=lambda: now)
+    release = asyncio.Event()
+    first = asyncio.create_task(crowd.visit("a", release))
+    await settle()
+    waiting = asyncio.create_task(crowd.visit("b", release))
+    await settle()
+    assert crowd.metric("outrider_queue_seconds_sum") == 0
+    now += 7.0
+    waiting.cancel()
+    release.set()
+    await asyncio.gather(first, waiting, return_exceptions=True)
+    assert crowd.metric("outrider_queue_seconds_count") == 2
+    assert crowd.metric("outrider_queue_seconds_sum") == 7.0
+
+
+@pytest.mark.asyncio
 async def test_a_deadline_ends_the_wait() -> None:
     crowd = Crowd()
     release = asyncio.Event()

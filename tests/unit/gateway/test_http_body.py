@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from gateway.http_body import body_schema, read_body
+from gateway.http_body import GenerateBody
+from gateway.json_body import body_in_openapi, read_json
+from gateway.tgi_body import TgiBody
 from outrider.protocol.errors import InvalidField
 from outrider.v1 import decoding_pb2, generation_pb2
 
 
 def to_proto(**fields: Any) -> generation_pb2.GenerateRequest:
-    return read_body(json.dumps(fields).encode()).to_proto()
+    return read_json(GenerateBody, json.dumps(fields).encode()).to_proto()
 
 
 def test_a_full_body_is_the_same_request_as_over_grpc() -> None:
@@ -98,7 +100,7 @@ def test_a_short_form_beside_its_field_is_refused() -> None:
 )
 def test_a_bad_form_names_its_field(body: Any, field: str) -> None:
     with pytest.raises(InvalidField) as caught:
-        read_body(json.dumps(body).encode()).to_proto()
+        read_json(GenerateBody, json.dumps(body).encode()).to_proto()
     assert caught.value.field == field
 
 
@@ -132,10 +134,12 @@ def test_a_schema_may_be_an_object_or_its_text() -> None:
 )
 def test_what_is_not_json_in_unicode_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidField):
-        read_body(data).to_proto()
+        read_json(GenerateBody, data).to_proto()
 
 
 def test_the_schema_stands_on_its_own() -> None:
-    schema = body_schema()
-    assert "$ref" not in json.dumps(schema)
+    told = body_in_openapi(GenerateBody, TgiBody)
+    assert "$ref" not in json.dumps(told)
+    schema, other = told["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert "parameters" in other["properties"]
     assert schema["properties"]["sampling"]["properties"]["seed"]["anyOf"][0]["minimum"] == 0

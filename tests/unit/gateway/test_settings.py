@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.draft_tls import DraftTlsFiles
 from gateway.settings import GatewaySettings
 from outrider.api_keys import make_key
 from outrider.key_file import key_line
@@ -99,10 +100,50 @@ def test_a_warning_says_what_can_be_read_on_the_way() -> None:
     assert "reads keys, prompts and answers" in with_keys
 
 
-def test_probes_from_elsewhere_are_allowed_and_warned_of() -> None:
+def test_probes_from_elsewhere_read_metrics_with_a_token_only(tmp_path: Path) -> None:
+    elsewhere = ("--probe-host", "0.0.0.0", "--probe-port", "8081")
     assert load("--probe-host", "0.0.0.0").warnings == []  # there is no such listener
-    (warning,) = load("--probe-host", "0.0.0.0", "--probe-port", "8081").warnings
+    assert load("--probe-port", "8081").probe_readers() is None, "everybody on this machine"
+    closed = load(*elsewhere)
+    (warning,) = closed.warnings
     assert warning.startswith("--probe-host 0.0.0.0 is beyond this machine")
+    assert "--metrics-token-file" in warning
+    readers = closed.probe_readers()
+    assert readers is not None
+    assert not readers("")
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef\n")
+    guarded = load(*elsewhere, "--metrics-token-file", str(file))
+    assert guarded.warnings == []
+    readers = guarded.probe_readers()
+    assert readers is not None
+    assert readers("Bearer 0123456789abcdef")
+    file.write_text("short")
+    with pytest.raises(BadSettings, match=r"--metrics-token-file .*: must hold one token"):
+        guarded.probe_readers()
+
+
+def test_draft_workers_elsewhere_without_tls_are_warned_of() -> None:
+    tls = ("--draft-tls-ca", "ca", "--draft-tls-cert", "c", "--draft-tls-key", "k")
+    for here in ("127.0.0.1:1,[::1]:2", "dns:localhost:3"):
+        assert load("--draft-addresses", here).warnings == []
+    for elsewhere in ("127.0.0.1:1,10.0.0.1:1", "dns:draft.svc:1", "[fd00::1]:1"):
+        (warning,) = load("--draft-addresses", elsewhere).warnings
+        assert "there is no TLS to them" in warning
+        assert load("--draft-addresses", elsewhere, *tls).warnings == []
+
+
+def test_certificates_towards_draft_workers_go_together() -> None:
+    assert load().draft_tls_files() is None
+    parts = ["--draft-tls-ca", "ca", "--draft-tls-cert", "c", "--draft-tls-key", "k"]
+    files = load(*parts).draft_tls_files()
+    assert files == DraftTlsFiles(Path("ca"), Path("c"), Path("k"), "draft")
+    named = load(*parts, "--draft-tls-name", "draft.svc").draft_tls_files()
+    assert named is not None
+    assert named.name == "draft.svc"
+    for some in (parts[:2], parts[2:], parts[:2] + parts[4:]):
+        with pytest.raises(BadSettings, match="set all three or none"):
+            load(*some)
 
 
 @pytest.mark.parametrize(

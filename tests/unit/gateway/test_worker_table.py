@@ -45,6 +45,15 @@ def test_the_first_problem_is_told_until_one_answers() -> None:
     assert workers.choose(wish(), 0.0) == Placement(B, "")
 
 
+def test_a_worker_at_which_a_stream_failed_rests_for_a_while() -> None:
+    workers = table(a=model("none"), b=model("none"))
+    workers.failed(A, 10.0)
+    assert (workers.resting_count(10.1), workers.resting_count(10.3)) == (1, 0)
+    workers.failed(A, 10.3)
+    workers.silent(A, WorkerUnavailable("gone"))
+    assert workers.resting_count(10.4) == 0, "one that does not answer is lost, it does not rest"
+
+
 def test_nothing_is_wrong_where_one_answers() -> None:
     assert table(a=model("none")).problem is None
 

@@ -65,6 +65,28 @@ def test_filters_keep_what_transformers_keeps(data):
     )
 
 
+@given(st.data())
+@settings(deadline=None)
+def test_a_large_vocabulary_is_filtered_as_if_it_were_sorted_whole(data):
+    """With many equals, banned tokens, and flat distributions that need more than a first look."""
+    seed = data.draw(st.integers(0, 10_000))
+    spread = data.draw(st.sampled_from([0.0, 0.2, 3.0]))
+    top_k = data.draw(st.sampled_from([0, 1, 300, 2999]))
+    top_p = data.draw(st.sampled_from([1.0, 0.99, 0.5]))
+    min_p = data.draw(st.sampled_from([0.0, 1e-4, 0.5]))
+    logits = torch.randn(3000, generator=torch.Generator().manual_seed(seed)) * spread
+    logits = (logits * 4).round() / 4
+    logits[::7] = -torch.inf
+    scores, order = logits.double().sort(descending=True, stable=True)
+    probs = scores[: top_k or None].softmax(dim=0)
+    count = int(((probs.cumsum(dim=0) - probs) < top_p).sum()) if top_p < 1.0 else len(probs)
+    count = int((probs[:count] >= min_p * probs[0]).sum())
+    found, token_ids = filtered_scores(logits, Sampling(1.0, top_p, top_k, min_p))
+    if top_k or top_p < 1.0 or min_p:
+        assert token_ids.tolist() == order[:count].tolist()
+        assert found.tolist() == scores[:count].tolist()
+
+
 def test_top_p_keeps_the_most_likely_tokens():
     """B16: on a nearly flat distribution the head is kept, not the tail."""
     logits = [0.0] * 10
@@ -111,6 +133,7 @@ def test_the_likeliest_tokens_come_first_and_equals_by_their_id():
     assert top.token_ids == (1, 3, 4)
     assert top.log_probs == pytest.approx(logits.log_softmax(0)[[1, 3, 4]].tolist())
     assert len(top_log_probs(logits, 20).token_ids) == 5
+    assert top_log_probs(logits, 0).token_ids == ()
 
 
 def test_a_token_is_likely_enough_by_its_share_of_the_most_likely_ones_probability():

@@ -1,4 +1,5 @@
 import io
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -56,6 +57,22 @@ def test_an_exception_and_its_cause_fold_into_the_line() -> None:
         r"\| KeyError: 'row' at ",
         line,
     )
+
+
+def test_json_is_one_object_a_line_with_the_same_parts() -> None:
+    stream = io.StringIO()
+    setup_logging("draft", "info", stream, log_format="json")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("outrider").exception('über "%s"', "round 3")
+    text = stream.getvalue()
+    assert text.count("\n") == 1
+    line = json.loads(text)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    message = line.pop("message")
+    assert message.startswith('über "round 3" | ValueError: two\nlines at ')
+    assert line == {"level": "error", "service": "draft", "logger": "outrider"}
 
 
 def test_debug_shows_our_loggers_but_not_those_of_libraries() -> None:

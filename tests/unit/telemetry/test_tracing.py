@@ -101,6 +101,39 @@ def test_setting_up_names_the_service_and_shutting_down_stops_recording() -> Non
     assert not tracing.tracer().start_span("late").is_recording()
 
 
+SAMPLED, UNSAMPLED = f"00-{'a' * 32}-{'b' * 16}-01", f"00-{'a' * 32}-{'b' * 16}-00"
+
+
+@pytest.mark.parametrize(
+    ("sampler", "share", "expected"),
+    [
+        (None, None, {"": True, SAMPLED: True, UNSAMPLED: False}),
+        ("parentbased_always_off", None, {"": False, SAMPLED: True, UNSAMPLED: False}),
+        ("parentbased_traceidratio", "0", {"": False, SAMPLED: True, UNSAMPLED: False}),
+        ("parentbased_traceidratio", "1", {"": True, SAMPLED: True, UNSAMPLED: False}),
+        ("always_off", None, {"": False, SAMPLED: False, UNSAMPLED: False}),
+    ],
+)
+def test_the_standard_variables_choose_the_sampler(
+    monkeypatch: pytest.MonkeyPatch,
+    sampler: str | None,
+    share: str | None,
+    expected: dict[str, bool],
+) -> None:
+    """A client's decision wins where the sampler is parent-based, as it is by default."""
+    for name, value in (("OTEL_TRACES_SAMPLER", sampler), ("OTEL_TRACES_SAMPLER_ARG", share)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    tracing.setup_tracing("outrider-gateway", RECEIVER)
+    tracer = tracing.tracer()
+    found = {
+        parent: tracer.start_span("generate", context=tracing.parent_context(parent)).is_recording()
+        for parent in expected
+    }
+    assert found == expected
+
+
 def test_otel_service_name_wins() -> None:
     tracing.setup_tracing("outrider-draft", RECEIVER | {"OTEL_SERVICE_NAME": "mine"})
     span = tracing.tracer().start_span("round")

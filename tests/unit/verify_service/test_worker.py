@@ -30,6 +30,7 @@ class BrittleTarget(TableTarget):
 
     def run(self, segments):
         self._stage.now += self._stage.step_s
+        self._stage.lived.append(self._stage.worker.is_live)
         if any(POISON in segment.token_ids for segment in segments):
             raise RuntimeError("kernel error")
         if any(DEADLY in segment.token_ids for segment in segments):
@@ -56,6 +57,7 @@ class Stage:
     def __init__(self, row_us: int = 1) -> None:
         self.arrives_later: m.Message | None = None
         self.step_s = 0.0
+        self.lived: list[bool] = []  # whether the worker counted as live when a step was done
         self.hub = LateHub(self)
         self.link = self.hub.connect(b"draft")
         self.metrics = VerifyMetrics()
@@ -140,6 +142,16 @@ def test_metrics_tell_what_happened():
     assert stage.metric("outrider_kv_blocks_in_use") == 0
 
 
+def test_the_age_of_the_turn_grows_while_the_loop_hangs():
+    stage = Stage()
+    stage.answers()
+    assert stage.metric("outrider_turn_age_seconds") == 0
+    stage.now += 40.0
+    assert stage.metric("outrider_turn_age_seconds") == 40
+    stage.answers()
+    assert stage.metric("outrider_turn_age_seconds") == 0
+
+
 def test_a_silent_peer_is_forgotten_only_after_its_mail_was_read():
     stage = Stage()
     stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
@@ -187,3 +199,29 @@ def test_draining_ends_the_loop_once_the_sessions_have():
     stage.worker.stop(drain_s=100.0)
     stage.worker.run()
     assert not len(stage.engine.sessions)
+
+
+@pytest.mark.parametrize(
+    ("row_us", "step_s", "is_live"),
+    [(1000, 10.0, True), (1000, 10.1, False), (1_000_000, 17.9, True), (1_000_000, 18.1, False)],
+)
+def test_a_worker_is_live_while_a_step_takes_no_longer_than_it_may(row_us, step_s, is_live):
+    """Ten seconds, and four times what its rows should take."""
+    stage = Stage(row_us)
+    stage.step_s = step_s
+    stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
+    stage.worker.turn()
+    assert stage.lived == [is_live]
+    stage.worker.turn()
+    assert stage.worker.is_live, "it turns again"
+
+
+def test_a_worker_that_is_told_to_end_takes_no_sessions_and_is_live():
+    stage = Stage()
+    stage.worker.turn()
+    seen = [(stage.worker.is_live, stage.worker.takes_sessions)]
+    stage.worker.stop(drain_s=100.0)
+    seen.append((stage.worker.is_live, stage.worker.takes_sessions))
+    stage.now += 60.0  # nobody turns it
+    seen.append((stage.worker.is_live, stage.worker.takes_sessions))
+    assert seen == [(True, True), (True, False), (False, False)]

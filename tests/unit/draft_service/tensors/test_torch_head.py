@@ -50,7 +50,7 @@ class Replay:
         self.drafter = HeadDrafter(
             self.network,
             RowExtents(self.network.slot_count),
-            NetworkOptions(EagerShape()),
+            NetworkOptions(EagerShape(), may_rest=False),
             lambda session_id, reason, text: self.drops.append(reason),
             time.monotonic,
         )

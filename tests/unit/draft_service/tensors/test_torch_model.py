@@ -35,7 +35,7 @@ class Desk:
         self.drafter = ModelDrafter(
             self.network,
             RowExtents(self.network.slot_count),
-            NetworkOptions(EagerShape()),
+            NetworkOptions(EagerShape(), may_rest=False),
             lambda session_id, reason, text: self.drops.append(reason),
             time.monotonic,
         )

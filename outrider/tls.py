@@ -1,20 +1,17 @@
-"""Certificates of the listeners, which may be replaced while connections go on.
+"""Certificates of a process's listeners, which may be replaced while connections go on.
 
-Shell: reads the files. New connections get the newest certificate that could be used, old ones
+Shell: has the files read. New connections get the newest certificate that could be used, old ones
 keep theirs. TLS 1.2 is the least: gRPC's own floor, and the one set here for HTTP.
 """
 
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import grpc
 
-
-class BadTlsFiles(ValueError):
-    """Files that make no certificate; the message names the setting and the file."""
+from outrider.pem_files import load_pair, load_roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class _Loaded(NamedTuple):
 
 
 class Tls:
-    """What both listeners use.
+    """What listeners over gRPC and over HTTP use.
 
     Args:
         files: Read now, and again by `reload`.
@@ -58,7 +55,7 @@ class Tls:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files."""
+        """Those that are read."""
         return self._files.paths
 
     def reload(self) -> None:
@@ -101,47 +98,15 @@ class Tls:
 
 
 def _load(files: TlsFiles) -> _Loaded:
-    cert = _read("--tls-cert", files.cert, b"CERTIFICATE-----")
-    key = _read("--tls-key", files.key, b"PRIVATE KEY-----")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(files.cert, files.key, password=_refuse(files.key))
-    except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
-            text = f"--tls-key {files.key} does not belong to --tls-cert {files.cert}"
-            raise BadTlsFiles(text) from None
-        raise BadTlsFiles(
-            f"--tls-cert {files.cert} with --tls-key {files.key}: {error.reason}"
-        ) from None
+    pair = load_pair(context, "--tls", files.cert, files.key)
     roots = None
     if files.client_ca is not None:
-        roots = _read("--tls-client-ca", files.client_ca, b"CERTIFICATE-----")
-        try:
-            context.load_verify_locations(files.client_ca)
-        except ssl.SSLError as error:
-            raise BadTlsFiles(f"--tls-client-ca {files.client_ca}: {error.reason}") from None
+        roots = load_roots(context, "--tls-client-ca", files.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
         # A session that is taken up again is not verified again, whatever the roots are by then.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
-    configuration = grpc.ssl_server_certificate_configuration([(key, cert)], roots)
+    configuration = grpc.ssl_server_certificate_configuration([(pair.key, pair.cert)], roots)
     return _Loaded(context, configuration)
-
-
-def _read(flag: str, path: Path, mark: bytes) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadTlsFiles(f"{flag} {path}: {error.strerror}") from None
-    if mark not in data:
-        what = mark.decode().rstrip("-").lower()
-        raise BadTlsFiles(f"{flag} {path}: holds no {what} in PEM")
-    return data
-
-
-def _refuse(path: Path) -> Callable[[], str]:
-    def password() -> str:
-        raise BadTlsFiles(f"--tls-key {path}: is encrypted; decrypt it, nobody is asked here")
-
-    return password

@@ -8,8 +8,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,15 +54,23 @@ class Reloader:
         """Looks until cancelled; SIGHUP makes it look at once, and load whatever it finds."""
         if not self._seen:
             await asyncio.Event().wait()  # SIGHUP means what it always does
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._asked.set)
-        try:
+        with self._asked_by_signal():
             while True:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._asked.wait(), INTERVAL_S)
                 is_asked = self._asked.is_set()
                 self._asked.clear()
                 await asyncio.to_thread(self.look, is_asked)
+
+    @contextmanager
+    def _asked_by_signal(self) -> Iterator[None]:
+        if not hasattr(signal, "SIGHUP"):  # Windows; there files are looked at all the same
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._asked.set)
+        try:
+            yield
         finally:
             loop.remove_signal_handler(signal.SIGHUP)
 

@@ -6,7 +6,8 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from gateway.tls import BadTlsFiles, Tls, TlsFiles
+from outrider.pem_files import BadTlsFiles
+from outrider.tls import Tls, TlsFiles
 from tests.fakes.certificates import write_pair, write_tls_files
 
 CA = trustme.CA()

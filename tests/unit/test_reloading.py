@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.reloading import Reloadable, Reloader
+from outrider.reloading import Reloadable, Reloader
 
 
 class Numbers:

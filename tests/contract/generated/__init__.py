@@ -1,0 +1,1 @@
+"""Files that are made from others; `python -m tests.contract.generated` writes them anew."""

@@ -1,0 +1,73 @@
+"""Whether asking a draft network pays: the faster way is kept, the other tried ever more rarely."""
+
+from itertools import pairwise
+
+import pytest
+
+from draft_service.drafters.pace import FIRST_STAY, LONGEST_STAY, SPELL_ROUNDS, Pace
+
+SPELL = 1 + SPELL_ROUNDS
+
+
+def run(pace: Pace, rounds: int, asked_rate: float, rested_rate: float, sessions: int = 1):
+    """Rounds of some sessions that go on so fast with the network and without; the ways taken."""
+    ways = []
+    for _ in range(rounds):
+        asks = pace.asks(sessions)
+        ways.append(asks)
+        for _ in range(sessions):
+            pace.note(sessions, asks, 2, 2 / (asked_rate if asks else rested_rate))
+    return ways
+
+
+def test_it_begins_by_asking_and_then_tries_both():
+    ways = run(Pace(), 2 * SPELL, 10.0, 20.0)
+    assert ways == [True] * SPELL + [False] * SPELL
+
+
+@pytest.mark.parametrize(("asked", "rested", "kept"), [(20.0, 10.0, True), (10.0, 20.0, False)])
+@pytest.mark.parametrize("sessions", [1, 16])
+def test_the_faster_way_is_kept(asked, rested, kept, sessions):
+    ways = run(Pace(), 400 * SPELL, asked, rested, sessions)
+    late = ways[200 * SPELL :]
+    assert late.count(kept) > 0.97 * len(late)
+    assert (not kept) in late, "the other one is tried from time to time"
+
+
+def test_a_way_that_loses_is_tried_ever_more_rarely():
+    ways = run(Pace(), 600 * SPELL, 20.0, 10.0)
+    trials = [place // SPELL for place in range(0, len(ways), SPELL) if not ways[place]]
+    gaps = [later - earlier for earlier, later in pairwise(trials)]
+    assert gaps[0] > FIRST_STAY
+    assert gaps == sorted(gaps)
+    assert max(gaps) <= LONGEST_STAY + 1
+
+
+def test_it_turns_round_when_the_load_does():
+    pace = Pace()
+    run(pace, 100 * SPELL, 20.0, 10.0)
+    ways = run(pace, 400 * SPELL, 10.0, 20.0)
+    assert ways[-50 * SPELL :].count(True) < 10 * SPELL
+
+
+def test_loads_are_judged_apart():
+    pace = Pace()
+    run(pace, 200 * SPELL, 10.0, 20.0, sessions=16)
+    assert pace.asks(1)
+    assert not pace.asks(16)
+    assert not pace.asks(9), "like 16"
+
+
+def test_rounds_that_began_before_a_spell_do_not_count():
+    pace = Pace()
+    run(pace, SPELL, 10.0, 20.0)
+    for _ in range(100):
+        pace.note(1, True, 2, 1e-9)
+    assert run(pace, 2 * SPELL, 10.0, 20.0)[-1] is False
+
+
+def test_without_a_clock_that_moves_the_network_is_asked():
+    pace = Pace()
+    for _ in range(100):
+        assert pace.asks(2)
+        pace.note(2, True, 1, 0.0)
