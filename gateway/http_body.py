@@ -4,7 +4,6 @@ Only the form is checked here (types, unknown fields, integers that protobuf can
 are the business of `requests.py`, so that both protocols give the same verdict.
 """
 
-import json
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -17,6 +16,7 @@ from gateway.json_body import (
     Uint32,
     Uint64,
     read_logit_bias,
+    write_json,
 )
 from outrider.protocol.errors import InvalidField
 from outrider.v1 import decoding_pb2, generation_pb2
@@ -46,9 +46,9 @@ class GrammarBody(StrictBody):
         if len(given) != 1:
             raise InvalidField("sampling.grammar", "needs exactly one of json_schema, regex, lark")
         ((name, value),) = given.items()
-        return decoding_pb2.Grammar(
-            **{name: value if isinstance(value, str) else json.dumps(value)}
-        )
+        if not isinstance(value, str):
+            value = write_json(f"sampling.grammar.{name}", value)
+        return decoding_pb2.Grammar(**{name: value})
 
 
 class SamplingBody(StrictBody):

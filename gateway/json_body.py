@@ -131,6 +131,18 @@ def read_fields(cls: type[B], value: Any) -> B:
         raise InvalidField(_path(location), reason) from None
 
 
+def write_json(field: str, value: Any) -> str:
+    """A part of a body as text again.
+
+    Raises:
+        InvalidField: It could just be read, but cannot be written.
+    """
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        raise InvalidField(field, "is nested too deeply") from None
+
+
 def read_logit_bias(field: str, bias: dict[str, Any] | None) -> dict[int, float]:
     """Keys of JSON objects are texts; these are token ids, and the values numbers.
 

@@ -5,7 +5,6 @@ and that mean nothing here are taken and passed over, fields that would change t
 refused, and so is whatever nobody knows.
 """
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -20,6 +19,7 @@ from gateway.json_body import (
     Uint32,
     Uint64,
     read_logit_bias,
+    write_json,
 )
 from outrider.protocol.errors import InvalidField, NotSupported
 from outrider.v1 import decoding_pb2, generation_pb2
@@ -78,7 +78,7 @@ class ResponseFormat(StrictBody):
         """The grammar; None: any text.
 
         Raises:
-            InvalidField: The schema is missing.
+            InvalidField: The schema is missing, or too deep.
         """
         if self.type == "text":
             return None
@@ -86,7 +86,8 @@ class ResponseFormat(StrictBody):
             return decoding_pb2.Grammar(json_schema='{"type": "object"}')
         if self.json_schema is None:
             raise InvalidField("response_format.json_schema", "is needed where type is json_schema")
-        return decoding_pb2.Grammar(json_schema=json.dumps(self.json_schema.schema_))
+        schema = write_json("response_format", self.json_schema.schema_)
+        return decoding_pb2.Grammar(json_schema=schema)
 
 
 class StreamOptions(StrictBody):

@@ -18,6 +18,7 @@ from gateway.json_body import (
     Uint64,
     field_names,
     read_fields,
+    write_json,
 )
 from outrider.protocol.errors import InvalidField, NotSupported
 from outrider.v1 import decoding_pb2, generation_pb2
@@ -44,14 +45,18 @@ class TgiGrammar(StrictBody):
             InvalidField: The value is of another type.
         """
         value = self.value
-        if self.type == "json_schema":
-            value = value.get("schema") if isinstance(value, dict) else None
         if self.type == "regex" and isinstance(value, str):
             return decoding_pb2.Grammar(regex=value)
-        if self.type != "regex" and isinstance(value, dict | str):
-            schema = value if isinstance(value, str) else json.dumps(value)
-            return decoding_pb2.Grammar(json_schema=schema)
-        raise InvalidField("parameters.grammar.value", f"does not fit the type {self.type}")
+        if self.type == "json_schema" and isinstance(value, dict):
+            value = value.get("schema")
+        elif self.type != "regex" and isinstance(value, str):
+            value = _schema_of(value)
+        if self.type == "regex" or not isinstance(value, dict):
+            raise InvalidField("parameters.grammar.value", f"does not fit the type {self.type}")
+        if "properties" in value:
+            value = {"type": "object"} | value  # without it a number would fit, but not in TGI
+        schema = write_json("parameters.grammar.value", value)
+        return decoding_pb2.Grammar(json_schema=schema)
 
 
 class TgiParameters(StrictBody):
@@ -154,6 +159,13 @@ class TgiBody(StrictBody):
             )
         except UnicodeEncodeError:
             raise InvalidField("body", "holds half of a surrogate pair, which no text is") from None
+
+
+def _schema_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidField("parameters.grammar.value", "is not valid JSON") from None
 
 
 def is_tgi(value: Any) -> bool:

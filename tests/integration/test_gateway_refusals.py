@@ -204,6 +204,29 @@ async def test_bodies_that_are_not_strict_json(
         assert ("error" in response.json()) == (status != 200)
 
 
+async def test_a_schema_as_deep_as_json_can_be_read_is_no_failure_of_ours() -> None:
+    """Writing it again takes a little more depth than reading it."""
+    bodies = (
+        ("/generate", '{"prompt": "x", "sampling": {"grammar": {"json_schema": %s}}}'),
+        ("/generate", '{"inputs": "x", "parameters": {"grammar": {"type": "json", "value": %s}}}'),
+        (
+            "/v1/completions",
+            '{"model": "tiny", "prompt": "x", "response_format": '
+            '{"type": "json_schema", "json_schema": {"name": "x", "schema": %s}}}',
+        ),
+    )
+    headers = {"Content-Type": "application/json"}
+    async with stage(script("abc")) as on:
+        for path, body in bodies:
+            statuses = set()
+            for depth in range(900, 1100, 4):
+                content = body % ('{"not": ' * depth + "{}" + "}" * depth)
+                response = await on.http.post(path, content=content, headers=headers)
+                statuses.add(response.status_code)
+            assert statuses <= {200, 400, 422}, path
+            assert len(statuses) > 1, path
+
+
 async def test_routes_that_do_not_exist_answer_in_the_same_shape() -> None:
     async with stage(script("abc")) as on:
         assert (await on.http.get("/generate")).status_code == 405

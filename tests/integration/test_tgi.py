@@ -140,17 +140,19 @@ async def test_what_the_worker_is_asked() -> None:
         sampling = on.drafting.requests[0].sampling
         assert sampling.seed == 2**64 - 1
         assert (sampling.repetition_penalty, sampling.frequency_penalty) == (1.2, 0.5)
-        assert json.loads(sampling.grammar.json_schema) == schema
+        assert json.loads(sampling.grammar.json_schema) == {"type": "object", **schema}
         for grammar, field, value in (
             ({"type": "regex", "value": "a+"}, "regex", "a+"),
             ({"type": "json", "value": "{}"}, "json_schema", "{}"),
             ({"type": "json_schema", "value": {"schema": {}}}, "json_schema", "{}"),
+            ({"type": "json", "value": {"type": "string"}}, "json_schema", '{"type": "string"}'),
         ):
             body = {"inputs": "x", "parameters": {"grammar": grammar}}
             assert (await on.http.post("/generate", json=body)).status_code == 200
             assert getattr(on.drafting.requests[-1].sampling.grammar, field) == value
-        body = {"inputs": "x", "parameters": {"grammar": {"type": "regex", "value": {}}}}
-        assert named(await on.http.post("/generate", json=body), "parameters.grammar.value")
+        for kind, bad in (("regex", {}), ("json", []), ("json", "["), ("json_schema", {})):
+            body = {"inputs": "x", "parameters": {"grammar": {"type": kind, "value": bad}}}
+            assert named(await on.http.post("/generate", json=body), "parameters.grammar.value")
 
 
 def named(response: httpx.Response, field: str) -> bool:
@@ -181,7 +183,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"stop": [""]}, "stop[0]"),
     ({"seed": -1}, "seed"),
     ({"top_n_tokens": 21}, "top_n_tokens"),
-    ({"grammar": {"type": "json", "value": "{"}}, "grammar"),
+    ({"grammar": {"type": "json", "value": "{"}}, "grammar.value"),
     ({"colour": "red"}, "colour"),
     ({"chat_template": "{{ 1 }}"}, "chat_template"),
 ]

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 NEAR, FAR = "198.18.77.1", "198.18.77.2"  # of the range that is kept for measuring networks
 PREFIX = 30
@@ -58,6 +59,7 @@ def two_hosts(rate: str) -> Iterator[Hosts]:
         NoNamespaces: This machine or user cannot.
     """
     _check()
+    _remove_stale()
     hosts = Hosts(f"outrider-near-{os.getpid()}", f"outrider-far-{os.getpid()}")
     try:
         for name in (hosts.near, hosts.far):
@@ -95,6 +97,14 @@ def _check() -> None:
     for tool in ("ip", "tc"):
         if shutil.which(tool) is None:
             raise NoNamespaces(f"there is no {tool} here; it comes with iproute2")
+
+
+def _remove_stale() -> None:
+    """Those of runs that were killed."""
+    for path in Path("/run/netns").glob("outrider-*-*"):
+        pid = path.name.rpartition("-")[2]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            _ip("netns", "delete", path.name)
 
 
 def _ip(*words: str) -> None:
