@@ -8,8 +8,9 @@ ever more rarely while it keeps losing. Owns no clock, knows no networks.
 from dataclasses import dataclass, field
 
 SPELL_ROUNDS = 4  # of each session, behind one that settles in
-FIRST_STAY = 8  # spells until the slower way is tried again; doubled each time that it loses
+FIRST_STAY = 8  # spells until the slower way is tried again; more each time that it loses
 LONGEST_STAY = 128
+CLEARLY = 0.8  # a way with less than this share of the other's speed has lost already
 WEIGHT = 0.5  # of the newest spell
 
 
@@ -37,12 +38,36 @@ class _Load:
     tokens: int = 0
     seconds: float = 0.0
 
-    def end_spell(self) -> None:
+    def take(self, tokens: int, seconds: float, session_count: int) -> None:
+        """Takes a round of this spell; the first one of each session lets it settle in."""
+        self.notes += 1
+        if self.notes > session_count:
+            self.tokens += tokens
+            self.seconds += seconds
+        is_over = self.notes >= session_count * (1 + SPELL_ROUNDS)
+        if is_over or (self.notes >= 2 * session_count and self._has_lost):
+            self._end_spell()
+
+    @property
+    def _rate(self) -> float:
+        """Tokens per second of one session in this spell."""
+        return self.tokens / self.seconds if self.seconds > 0.0 else 0.0
+
+    @property
+    def _is_trial(self) -> bool:
+        return self.asks is not self.kept
+
+    @property
+    def _has_lost(self) -> bool:
+        """True for a trial that need not go on."""
+        kept = self.rates.get(self.kept, 0.0)
+        return self._is_trial and 0.0 < self._rate < CLEARLY * kept
+
+    def _end_spell(self) -> None:
         """Takes the spell's rate and chooses the way of the next one."""
         if self.seconds > 0.0:
-            rate = self.tokens / self.seconds
-            known = self.rates.get(self.asks, rate)
-            self.rates[self.asks] = known + WEIGHT * (rate - known)
+            known = self.rates.get(self.asks, self._rate)
+            self.rates[self.asks] = known + WEIGHT * (self._rate - known)
             self._choose()
         self.notes, self.tokens, self.seconds = 0, 0, 0.0
 
@@ -50,7 +75,7 @@ class _Load:
         other = not self.asks
         if other not in self.rates:
             self.asks = other
-        elif self.asks is not self.kept or len(self.rates) < 2:
+        elif self._is_trial:
             self._judge_trial()
         else:
             self.spells_left -= 1
@@ -62,7 +87,8 @@ class _Load:
         if self.rates[trial] > self.rates[kept]:
             self.kept, self.stay = trial, FIRST_STAY
         else:
-            self.stay = min(2 * self.stay, LONGEST_STAY)
+            longer = 4 if self._has_lost else 2
+            self.stay = min(longer * self.stay, LONGEST_STAY)
         self.asks, self.spells_left = self.kept, self.stay
 
 
@@ -90,15 +116,17 @@ class Pace:
             seconds: That it took, waiting included.
         """
         load = self._load(session_count)
-        if asked is not load.asks:
-            return  # it began before this spell
-        load.notes += 1
-        if load.notes > session_count:
-            load.tokens += tokens
-            load.seconds += seconds
-        if load.notes >= session_count * (1 + SPELL_ROUNDS):
-            load.end_spell()
+        if asked is load.asks:  # else it began before this spell
+            load.take(tokens, seconds, session_count)
 
     def _load(self, session_count: int) -> _Load:
-        """Loads are alike where their sessions round up to the same power of two."""
-        return self._loads.setdefault((session_count - 1).bit_length(), _Load())
+        """Loads are alike where their sessions round up to the same power of two.
+
+        One that is new begins as the nearest one that is known does.
+        """
+        size = (session_count - 1).bit_length()
+        if size not in self._loads:
+            nearest = min(self._loads, key=lambda known: abs(known - size), default=None)
+            way = True if nearest is None else self._loads[nearest].kept
+            self._loads[size] = _Load(asks=way, kept=way)
+        return self._loads[size]

@@ -1,6 +1,6 @@
 """Whether asking a draft network pays: the faster way is kept, the other tried ever more rarely."""
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 
@@ -36,11 +36,20 @@ def test_the_faster_way_is_kept(asked, rested, kept, sessions):
 
 def test_a_way_that_loses_is_tried_ever_more_rarely():
     ways = run(Pace(), 600 * SPELL, 20.0, 10.0)
-    trials = [place // SPELL for place in range(0, len(ways), SPELL) if not ways[place]]
+    trials = [place for place, (was, is_) in enumerate(pairwise(ways)) if was and not is_]
     gaps = [later - earlier for earlier, later in pairwise(trials)]
-    assert gaps[0] > FIRST_STAY
+    assert gaps[0] > FIRST_STAY * SPELL
     assert gaps == sorted(gaps)
-    assert max(gaps) <= LONGEST_STAY + 1
+    assert max(gaps) <= (LONGEST_STAY + 1) * SPELL
+
+
+@pytest.mark.parametrize("sessions", [1, 8])
+def test_a_trial_that_clearly_loses_is_cut_short(sessions):
+    ways = run(Pace(), 100 * SPELL, 20.0, 10.0, sessions)
+    trials = [len(list(group)) for asks, group in groupby(ways) if not asks]
+    assert set(trials) == {2}
+    close = run(Pace(), 100 * SPELL, 20.0, 19.0, sessions)
+    assert {len(list(group)) for asks, group in groupby(close) if not asks} == {SPELL}
 
 
 def test_it_turns_round_when_the_load_does():
@@ -53,9 +62,11 @@ def test_it_turns_round_when_the_load_does():
 def test_loads_are_judged_apart():
     pace = Pace()
     run(pace, 200 * SPELL, 10.0, 20.0, sessions=16)
-    assert pace.asks(1)
     assert not pace.asks(16)
     assert not pace.asks(9), "like 16"
+    assert not pace.asks(1), "it begins like the nearest one that is known"
+    assert all(run(pace, 10 * SPELL, 20.0, 10.0, sessions=1)[3 * SPELL :])
+    assert not pace.asks(16)
 
 
 def test_rounds_that_began_before_a_spell_do_not_count():
