@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -31,7 +32,8 @@ def create_app(calls: HttpCalls, readiness: Readiness, metrics: GatewayMetrics) 
     Returns:
         An ASGI application.
     """
-    app = FastAPI(title="Outrider", version=version("outrider"))
+    # With the scripts of /docs served from here: no other host is asked, and none has a say.
+    app = FastAPIOffline(redoc_url=None, title="Outrider", version=version("outrider"))
     _add_error_handlers(app)
     tgi_routes = TgiRoutes(calls)
     add_own_routes(app, calls, tgi_routes)

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import zmq
@@ -37,6 +37,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         SystemExit: A setting is bad (78), or a part of the target is gone (70).
     """
     settings = load_settings_or_exit(VerifySettings, argv, environ)
+    _on_stop(
+        lambda: sys.exit(0)
+    )  # while it loads; the first process of a container ignores it else
     rank = rank_of(environ)
     name = f"verify.{rank}" if rank else "verify"
     setup_logging(name, settings.log_level, log_format=settings.log_format)
@@ -84,12 +87,11 @@ def _serve(settings: VerifySettings, ranks: Ranks, environ: Mapping[str, str]) -
             on_decided=RoundSpans().record,
         )
 
-        def drain(*_: object) -> None:
+        def drain() -> None:
             health.drain()
             worker.stop(settings.drain_timeout_s)
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, drain)
+        _on_stop(drain)
         watch_parent(lambda: worker.stop(0.0), environ)
         health.follow(lambda: worker.is_live, lambda: worker.takes_sessions)
         logger.info("ready: %s on %s", loaded.identity.target.model, channel.endpoint)
@@ -104,6 +106,12 @@ def _follow(settings: VerifySettings, ranks: Ranks) -> None:
     watch_parent(_end_at_once, os.environ)
     model, _ = load_model(settings, ranks)
     follow(model, ranks)
+
+
+def _on_stop(act: Callable[[], object]) -> None:
+    """Acts on SIGTERM and SIGINT from now on."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: act())
 
 
 def _end_at_once() -> None:

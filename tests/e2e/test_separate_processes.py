@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from outrider import health
 from outrider.evaluation.service import free_ports, wait_until_served
 from tests.e2e.conftest import TINY_ENVIRONMENT
 from tests.e2e.streams import Client, ids_of, ids_request
@@ -86,3 +88,17 @@ def test_three_commands_make_a_service_even_if_the_gateway_comes_first(
         report = responses[-1].speculation_report
         assert report.method == "ngram"
         assert report.accepted > 0
+
+
+def test_a_verify_worker_that_still_loads_ends_when_it_is_told_to(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    """Its health port answers first, then it loads; SIGTERM, and `running` wants status 0."""
+    metrics_port, health_port = free_ports(2)
+    log = tmp_path / "verify.log"
+    flags = {"model": tiny_model.folder, "metrics_port": metrics_port, "health_port": health_port}
+    with running(log, "verify_service", endpoint=f"ipc://{tmp_path}/verify.sock", **flags):
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while health.ask(f"127.0.0.1:{health_port}", "live"):
+            assert time.monotonic() < deadline, log.read_text()
+    assert "ready" not in log.read_text()

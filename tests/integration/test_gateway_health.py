@@ -1,5 +1,7 @@
 """Health, reflection and traces of the gateway."""
 
+import re
+
 import grpc
 import httpx
 import pytest
@@ -100,6 +102,17 @@ async def test_a_client_made_of_reflection_alone_streams() -> None:
         texts = [getattr(message, "text") async for message in call]  # noqa: B009  # made at run time
         assert "".join(texts) == "hello🙂"
         assert len(texts) > 2
+
+
+async def test_the_page_of_the_api_asks_no_other_host() -> None:
+    async with stage(ScriptedDrafting()) as on:
+        page = await on.http.get("/docs")
+        named = re.findall(r"""(?:src|href)=["']([^"']+)""", page.text)
+        assert len(named) >= 2
+        for path in named:
+            assert path.startswith("/"), "not of this service"
+            assert (await on.http.get(path)).status_code == 200
+        assert (await on.http.get("/redoc")).status_code == 404
 
 
 async def test_reflection_can_be_switched_off() -> None:
