@@ -19,6 +19,7 @@ from outrider.protocol.messages import ID_BYTES
 from outrider.protocol.session import DraftSession
 
 MAX_NEW_TOKENS = 30  # a session drops its head after more rounds than these
+FEWEST_SECOND = 10  # second guesses that say something; a good head has 20, half of them right
 RETRY_S = 1.0  # behind a verify worker that is not there yet, or was lost
 SPECULATION = Speculation(max_nodes=3, depth=2, parallel_degree=1)  # the best guess, twice
 
@@ -69,7 +70,8 @@ class Canary:
             sampling=Sampling(),
             limits=DecodeLimits(max_new_tokens=MAX_NEW_TOKENS, ignore_eos=True),
         )
-        drafting = Drafting(session, SPECULATION, self._method)
+        # How good the head is, and not what it is worth here: that changes with the load.
+        drafting = Drafting(session, SPECULATION, self._method, wants_full_trees=True)
         async with aclosing(streams.run(worker, drafting)) as rounds:
             async for _ in rounds:
                 pass
@@ -82,7 +84,7 @@ class Canary:
             raise UselessHead("the head proposed nothing at all; the lines above say why")
         first = accepted[0] / offered[0]
         # Where second guesses were too few to judge, the first ones speak for them.
-        second = accepted[1] / offered[1] if offered[1] else first
+        second = accepted[1] / offered[1] if offered[1] >= FEWEST_SECOND else first
         check(CanaryResult(first, second, offered[0]))
         logger.info(
             "canary: the head's first guess was right for %.0f%% of %d tokens, the next for "

@@ -148,6 +148,8 @@ class Drafting:
         sent_at: When the outstanding tree was sent, seconds.
         draft_us: Drafting time of the outstanding tree.
         unread_rounds: Rounds that were told and that nobody has read yet.
+        wants_full_trees: Its trees have as many nodes as they may, whatever they cost: it measures
+            how good the guesses are.
     """
 
     session: DraftSession
@@ -165,6 +167,7 @@ class Drafting:
     draft_us: int = 0
     totals: Totals = Totals()
     unread_rounds: int = 0
+    wants_full_trees: bool = False
 
     @property
     def session_id(self) -> bytes:

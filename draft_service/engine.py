@@ -192,13 +192,15 @@ class DraftEngine:
         left = tokens_left(
             len(session.token_ids), session.prompt_length, session.limits, target.context_limit
         )
+        is_full = self._limits.are_full or drafting.wants_full_trees
         return TreeBudget(
             max_nodes=min(wish.max_nodes or self._limits.max_nodes, target.max_nodes),
             # A node at depth d yields token d + 1 of the round: deeper than left - 1 is in vain.
             max_depth=min(wish.depth or self._limits.max_depth, target.max_depth, max(0, left - 1)),
             parallel_degree=wish.parallel_degree or self._limits.parallel_degree,
-            cost_table=FREE_ROWS if self._limits.are_full else identity.cost_table,
+            cost_table=FREE_ROWS if is_full else identity.cost_table,
             other_rows=drafting.other_rows,
+            is_full=is_full,
         )
 
     def _take(self, link: int, verdict: m.Verdict, now: float) -> None:

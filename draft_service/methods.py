@@ -118,8 +118,8 @@ def _with_model(methods: Methods, settings: DraftSettings, metrics: DraftMetrics
 def _network_options(
     settings: DraftSettings, shape: TreeShape, has_text: bool = False
 ) -> NetworkOptions:
-    # Fixed and full trees are asked for whatever they cost.
-    may_rest = isinstance(shape, DynamicShape) and not settings.full_trees
+    # Fixed trees are wanted whatever they cost.
+    may_rest = isinstance(shape, DynamicShape)
     return NetworkOptions(shape, has_text, settings.coupled_sampling, may_rest)
 
 

@@ -19,6 +19,7 @@ class TreeBudget:
         parallel_degree: Most children per node.
         cost_table: Time of a forward pass by its rows.
         other_rows: Rows that other sessions bring to the same pass.
+        is_full: As many nodes are wanted as there may be; the cost table says that they are free.
     """
 
     max_nodes: int
@@ -26,6 +27,7 @@ class TreeBudget:
     parallel_degree: int
     cost_table: CostTable
     other_rows: int = 0
+    is_full: bool = False
 
 
 class Drafter(Protocol):

@@ -102,7 +102,7 @@ class NetworkTrees:
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
         sessions = [self.sessions[session_id] for session_id in session_ids]
-        asks = self._asks(sessions)
+        asks = self._asks(sessions, budgets)
         spent = self._catch_up(sessions, budgets) if asks else self._rest(sessions)
         for session, budget in zip(sessions, budgets, strict=True):
             guesses = session.rows.root_guesses if session.rows is not None else None
@@ -140,9 +140,9 @@ class NetworkTrees:
         if session is not None and session.rows is not None:
             session.rows.release()
 
-    def _asks(self, sessions: Sequence[NetworkSession]) -> bool:
+    def _asks(self, sessions: Sequence[NetworkSession], budgets: Sequence[TreeBudget]) -> bool:
         """Takes the rounds that have just ended, and decides about those that begin."""
-        if not self._options.may_rest:
+        if not self._options.may_rest or any(budget.is_full for budget in budgets):
             return True
         now, open_count = self._clock(), len(self.sessions)
         for session in sessions:

@@ -199,6 +199,7 @@ def stream(
     log_probs: bool = False,
     top_log_probs: int = 0,
     speculation: Speculation | None = None,
+    is_full: bool = False,
 ) -> Drafting:
     """A stream named by up to 16 characters."""
     session = DraftSession(
@@ -212,7 +213,7 @@ def stream(
         top_log_prob_count=top_log_probs,
         validation_threshold=(speculation or Speculation()).validation_threshold,
     )
-    return Drafting(session, speculation or Speculation(), method)
+    return Drafting(session, speculation or Speculation(), method, wants_full_trees=is_full)
 
 
 def plain_tokens(

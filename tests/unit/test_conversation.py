@@ -550,5 +550,8 @@ def test_full_trees_have_all_nodes_whatever_rows_cost():
         one = talk.open("s", [1, 2, 3] * 6, ignore_eos=True, max_new_tokens=30)
         talk.run()
         sizes[are_full] = [done.drafted_count for done in talk.rounds[one]]
+        two = talk.open("t", [1, 2, 3] * 6, ignore_eos=True, max_new_tokens=30, is_full=True)
+        talk.run()
+        assert sum(done.drafted_count for done in talk.rounds[two]) > 0, "one that asks for them"
     assert sum(sizes[False]) == 0
     assert sum(sizes[True]) > 0

@@ -63,6 +63,13 @@ async def test_a_head_that_hits_is_let_through():
     assert [one.session.token_ids for one in runner.added] == PROMPTS
     assert {one.method for one in runner.added} == {"eagle3"}
     assert all(one.session.sampling.is_greedy for one in runner.added)
+    assert all(one.wants_full_trees for one in runner.added), "whatever rows cost here and now"
+
+
+@pytest.mark.asyncio
+async def test_a_few_wrong_second_guesses_say_nothing():
+    """Two streams with four each: a head that is right half of the time misses all by chance."""
+    await measured((20, 4), (9,))
 
 
 @pytest.mark.asyncio

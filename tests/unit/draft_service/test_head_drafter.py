@@ -336,6 +336,13 @@ def test_a_head_that_costs_more_than_it_saves_rests_and_is_ready_when_asked_agai
     assert stage.drops == []
 
 
+def test_a_head_that_is_measured_does_not_rest():
+    stage = Stage(clock=Clock(1.0))
+    a = stage.open("a")
+    sizes = [len(stage.round(a, is_full=True)[0]) for _ in range(60)]
+    assert min(sizes[1:]) > 1, "the first round has no features yet"
+
+
 def test_rows_that_cost_too_much_are_not_proposed():
     stage = Stage()
     a = stage.open("a")
