@@ -16,7 +16,7 @@ from gateway.generation import Generation, GenerationLimits
 from gateway.guard import Guard
 from gateway.http_api import create_app
 from gateway.http_calls import HttpCalls
-from gateway.listeners import GrpcListener, HttpListener, PortTaken
+from gateway.listeners import GrpcLimits, GrpcListener, HttpListener, PortTaken
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
 from gateway.probes import create_probe_app
@@ -93,7 +93,10 @@ async def serve(
         servicer = GenerationServicer(generation, guard, read_timeout_s)
         max_bytes = settings.max_request_bytes
         send_timeout_s = settings.send_timeout_s
-        grpc_listener = GrpcListener(servicer, settings.reflection, max_bytes, tls, send_timeout_s)
+        grpc_limits = GrpcLimits(
+            max_bytes, send_timeout_s, settings.connection_age_s, settings.max_deadline_s
+        )
+        grpc_listener = GrpcListener(servicer, settings.reflection, grpc_limits, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         if settings.vllm_engine:
             _add_vllm_engine(grpc_listener, generation, guard, readiness, gate, settings)

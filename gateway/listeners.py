@@ -7,6 +7,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import grpc
 import uvicorn
@@ -45,31 +46,56 @@ class PortTaken(OSError):
     """A listener could not be bound; the message names the address."""
 
 
+@dataclass(frozen=True, slots=True)
+class GrpcLimits:
+    """What a gRPC connection may do.
+
+    Args:
+        max_request_bytes: Largest message.
+        send_timeout_s: How long a client may take to greet, seconds.
+        connection_age_s: Age at which it takes no new calls, seconds; 0: any.
+        max_deadline_s: What its calls are given then, seconds.
+    """
+
+    max_request_bytes: int
+    send_timeout_s: float = SEND_TIMEOUT_S
+    connection_age_s: float = 0.0
+    max_deadline_s: float = 600.0
+
+    @property
+    def options(self) -> list[tuple[str, int]]:
+        """As gRPC's server takes them."""
+        options = [
+            ("grpc.max_receive_message_length", self.max_request_bytes),
+            ("grpc.server_handshake_timeout_ms", round(self.send_timeout_s * 1000)),
+        ]
+        if self.connection_age_s:  # the runtime spreads it by a tenth, so that not all come at once
+            options += [
+                ("grpc.max_connection_age_ms", round(self.connection_age_s * 1000)),
+                ("grpc.max_connection_age_grace_ms", round(self.max_deadline_s * 1000)),
+            ]
+        return options
+
+
 class GrpcListener:
     """Generation, health and reflection over gRPC.
 
     Args:
         servicer: Answers requests; health and reflection are for everybody.
         reflection_enabled: True: clients may ask for the descriptors.
-        max_request_bytes: Largest message.
+        limits: Of each connection.
         tls: Certificates; None: no TLS.
-        send_timeout_s: How long a client may take to greet, seconds.
     """
 
     def __init__(
         self,
         servicer: GenerationServicer,
         reflection_enabled: bool,
-        max_request_bytes: int,
+        limits: GrpcLimits,
         tls: Tls | None = None,
-        send_timeout_s: float = SEND_TIMEOUT_S,
     ) -> None:
         self._tls = tls
-        options = (
-            *_SERVER_OPTIONS,
-            ("grpc.max_receive_message_length", max_request_bytes),
-            ("grpc.server_handshake_timeout_ms", round(send_timeout_s * 1000)),
-        )
+        options = (*_SERVER_OPTIONS, *limits.options)
         self._server = grpc.aio.server(interceptors=[ErrorInterceptor()], options=options)
         generation_pb2_grpc.add_GenerationServiceServicer_to_server(servicer, self._server)
         self._health = health.aio.HealthServicer()

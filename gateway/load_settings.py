@@ -42,6 +42,13 @@ class LoadSettings(Settings):
         description="how long a client may take to open a connection, to send the head of an HTTP "
         "request, and its body, seconds",
     )
+    connection_age_s: float = Field(
+        0,
+        ge=0,
+        le=86_400,
+        description="age at which a gRPC connection takes no new calls: its client connects anew, "
+        "and gateways that were added get their share, seconds; 0: any",
+    )
     drain_timeout_s: float = Field(
         20, ge=0, le=3600, description="time that running requests get at the end, seconds"
     )

@@ -22,7 +22,7 @@ from gateway.generation import Generation, GenerationLimits
 from gateway.guard import Guard, GuardLimits
 from gateway.http_api import create_app
 from gateway.http_calls import HttpCalls
-from gateway.listeners import GrpcListener, HttpListener
+from gateway.listeners import GrpcLimits, GrpcListener, HttpListener
 from gateway.placing import Placing
 from gateway.playground.routes import add_playground
 from gateway.quotas import Quotas
@@ -238,6 +238,7 @@ async def stage(
     guard_limits: GuardLimits | None = None,
     read_timeout_s: float = 30.0,
     send_timeout_s: float = 10.0,
+    connection_age_s: float = 0.0,
     tls: Tls | None = None,
     failover_timeout_s: float = 0.0,
     answer_timeout_s: float = ANSWER_TIMEOUT_S,
@@ -262,9 +263,10 @@ async def stage(
         limits = GenerationLimits(REQUEST_LIMITS, max_deadline_s)
         generation = Generation(tokenizer, workers, placing, gate, metrics, limits, guard.charge)
         servicer = GenerationServicer(generation, guard, read_timeout_s)
-        grpc_listener = GrpcListener(
-            servicer, reflection_enabled, max_request_bytes, tls, send_timeout_s
+        grpc_limits = GrpcLimits(
+            max_request_bytes, send_timeout_s, connection_age_s, max_deadline_s
         )
+        grpc_listener = GrpcListener(servicer, reflection_enabled, grpc_limits, tls)
         readiness = Readiness(workers, grpc_listener.show_readiness)
         if vllm_folder is not None:
             engine = VllmEngineServicer(

@@ -24,6 +24,7 @@ from tests.integration.gateway_stage import (
     script,
     stage,
 )
+from tests.integration.transport.raw_http2 import NO_ERROR, http2
 
 pytestmark = pytest.mark.asyncio
 
@@ -37,6 +38,20 @@ async def test_a_cancelled_call_closes_the_session() -> None:
         await on.drafting.wait_for_open(0)
         assert on.drafting.cancelled_count == 1
         assert on.metric("outrider_running_requests") == 0
+
+
+async def test_an_old_connection_takes_no_new_calls_and_ends_none() -> None:
+    """So that gateways which were added get their share of clients that stay for hours."""
+    async with stage(script("abcdef", hold_after=1), connection_age_s=0.2) as on:
+        messages = aiter(on.stub.Generate(prompt()))
+        assert (await anext(messages)).text == "a"
+        async with http2(on.grpc_port) as younger:
+            while not younger.goaway_codes:
+                await younger.changed()
+            assert younger.goaway_codes[-1] == NO_ERROR
+        on.drafting.release.set()
+        assert "".join([message.text async for message in messages]) == "bcdef"
+        assert (await answer(on, prompt()))[-1].finish_reason
 
 
 async def test_a_disconnected_event_stream_closes_the_session() -> None:
