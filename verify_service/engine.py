@@ -172,11 +172,6 @@ class VerifyEngine:
         return len(self._planner.waiting)
 
     @property
-    def waiting_rows(self) -> int:
-        """Nodes of all pending trees."""
-        return sum(len(one.tree) for one in self._planner.waiting if one.tree is not None)
-
-    @property
     def is_reading(self) -> bool:
         """True where a session waits for its grammar to be read."""
         return self.sessions.is_reading

@@ -99,11 +99,6 @@ class Segment:
     feature_layers: tuple[int, ...] = ()
     constraints: Constraints | None = None
 
-    @property
-    def tree_rows(self) -> int:
-        """Rows of its tree; 0 without one."""
-        return 0 if self.tree_start is None else len(self.token_ids) - self.tree_start
-
 
 class TargetTokens(Protocol):
     """The target's answers for the tree of one segment; nodes count from the tree's root."""

@@ -15,15 +15,16 @@ from outrider.telemetry.metrics import VerifyMetrics
 from outrider.worker_health import DEAD_AFTER_S
 from verify_service.counters import Counters
 from verify_service.engine import Decided, Outgoing, VerifyEngine
-from verify_service.gathering import Gathering
+from verify_service.sessions import VerifySession
 from verify_service.step import StepAnswers, Target, TargetLost
 from verify_service.step_planner import Step
 
 IDLE_WAIT_MS = 20  # longest wait for a message while nothing runs
 READING_WAIT_MS = 2  # the same while a grammar is read
 HEARTBEAT_S = 0.2
-MOST_WAITS = 100  # of a millisecond, for trees of other sessions
 CAUTION = 4.0  # a step may take so many times what was measured on a quiet machine
+MAX_GRACE_S = 0.005  # see `_gather`
+GRACE_SHARE = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,8 @@ class VerifyWorker:
         self._turned_at = clock()
         metrics.turn_age.set_function(lambda: clock() - self._turned_at)
         self._ran = False
-        self._gathering = Gathering(engine.identity.cost_table)
+        self._answered: list[VerifySession] = []
+        self._grace_until = 0.0
         self._reported = Counters()
         self._next_heartbeat = 0.0
         self._late_at = float("inf")  # when whatever runs now takes longer than it may
@@ -129,12 +131,14 @@ class VerifyWorker:
                 self._send(self._engine.handle(arrival.peer, arrival.message, self._clock()))
 
     def _gather(self) -> None:
-        """Waits for sessions that will be ready in a moment, where others are and it pays."""
-        for _ in range(MOST_WAITS):
-            now, waiting_rows = self._clock(), self._engine.waiting_rows
-            if not waiting_rows or self._gathering.wait_until(waiting_rows, now) <= now:
-                return
+        """Waits a moment for the sessions that were answered last, where others are ready.
+
+        Without it two groups of sessions take turns for ever, each waiting for the other's step,
+        and every step does half of the work it could for nearly the same time.
+        """
+        while self._answered and self._engine.waiting_count and self._clock() < self._grace_until:
             self._take(1)
+            self._answered = [session for session in self._answered if session.tree is None]
 
     def _run(self, step: Step) -> None:
         self._announce(step.num_rows)
@@ -165,10 +169,11 @@ class VerifyWorker:
         self._send(finished.outgoing)
         self._target.move_rows(finished.move_sources, finished.move_destinations)
         self._on_decided(finished.decided)
-        pairs = zip(step.sessions, step.segments, strict=True)
-        rows = {id(session): segment.tree_rows for session, segment in pairs}
-        going_on = [one.session for one in finished.decided if one.verdict.finish_reason is None]
-        self._gathering.answered([(one, rows[id(one)]) for one in going_on], self._clock())
+        self._answered = [
+            one.session for one in finished.decided if one.verdict.finish_reason is None
+        ]
+        ended = self._clock()
+        self._grace_until = ended + min(MAX_GRACE_S, GRACE_SHARE * (ended - started))
 
     def _send(self, outgoing: Sequence[Outgoing]) -> None:
         by_peer: defaultdict[PeerId, list[m.ToDraft]] = defaultdict(list)

@@ -54,7 +54,7 @@ class LateHub(MemoryHub):
 
 
 class Stage:
-    def __init__(self, row_us: int = 1, pass_us: int = 0) -> None:
+    def __init__(self, row_us: int = 1) -> None:
         self.arrives_later: m.Message | None = None
         self.step_s = 0.0
         self.lived: list[bool] = []  # whether the worker counted as live when a step was done
@@ -62,9 +62,7 @@ class Stage:
         self.link = self.hub.connect(b"draft")
         self.metrics = VerifyMetrics()
         self.engine = VerifyEngine(
-            replace(
-                identity(), cost_table=m.CostTable((1, 2), (pass_us + row_us, pass_us + 2 * row_us))
-            ),
+            replace(identity(), cost_table=m.CostTable((1, 2), (row_us, 2 * row_us))),
             KvBlocks(64, 4),
             token_budget=64,
         )
@@ -180,7 +178,7 @@ def test_a_long_step_is_announced_so_that_its_silence_is_no_loss():
 
 def test_sessions_that_were_answered_together_stay_together():
     """Else two groups of sessions would take turns, each waiting for the other's whole step."""
-    stage = Stage(pass_us=20_000)
+    stage = Stage()
     stage.link.send(m.Hello(b"boot"), *start(b"a", 2))
     stage.step_s = 1.0
     (_, verdict) = stage.answers()
