@@ -6,6 +6,9 @@ worker's own loop, so that they answer while it loads a model, and tell the trut
     ""       the same as `live`
     live     the worker's loop turns, or has not begun to; else it is better started anew
     ready    it takes new sessions
+
+Probes check; nobody watches. The library's own servicer sends to watchers under a lock that the
+server's thread wants when one of them goes, and both then wait for ever.
 """
 
 import threading
@@ -14,14 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 LIVE = "live"
 READY = "ready"
 INTERVAL_S = 0.2  # between two questions to the worker
 DEAD_AFTER_S = 10.0  # a turn that takes so much longer than it may, and the worker is not live
 
-_THREADS = 2  # calls are short, and those that watch need none
+_THREADS = 2  # calls are short
 _MAX_REQUEST_BYTES = 4096
 _OPTIONS = (
     ("grpc.so_reuseport", 0),
@@ -32,14 +35,34 @@ _OPTIONS = (
 Asks = Callable[[], bool]
 
 
+class _Probes(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no hints
+    """Answers probes with what is shown, by service."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, bool] = {}
+
+    def Check(
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
+    ) -> health_pb2.HealthCheckResponse:
+        """How a service is."""
+        is_well = self.shown.get(request.service)
+        if is_well is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"there are {LIVE} and {READY}")
+        statuses = health_pb2.HealthCheckResponse
+        return statuses(status=statuses.SERVING if is_well else statuses.NOT_SERVING)
+
+    def Watch(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> None:
+        """Refused: see above."""
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "ask with Check, again and again")
+
+
 class WorkerHealth:
     """At first live, and not ready; heard from outside between `listen` and `close` only."""
 
     def __init__(self) -> None:
-        self._servicer = health.HealthServicer()
+        self._probes = _Probes()
         # Held while an answer is found and shown; a signal's handler may come in between.
         self._lock = threading.RLock()
-        self._shown: dict[str, bool] = {}
         self._is_live: Asks = lambda: True
         self._is_ready: Asks = lambda: False
         self._closing = threading.Event()
@@ -62,7 +85,7 @@ class WorkerHealth:
         pool = self._running.enter_context(ThreadPoolExecutor(_THREADS, "health"))
         server = grpc.server(pool, options=_OPTIONS)
         self._running.callback(lambda: server.stop(0).wait())
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._probes, server)
         try:
             bound = server.add_insecure_port(address)
         except RuntimeError as error:
@@ -97,9 +120,4 @@ class WorkerHealth:
 
     def _look(self) -> None:
         is_live = self._is_live()
-        for service, is_well in (("", is_live), (LIVE, is_live), (READY, self._is_ready())):
-            if self._shown.get(service) is not is_well:
-                self._shown[service] = is_well
-                statuses = health_pb2.HealthCheckResponse
-                status = statuses.SERVING if is_well else statuses.NOT_SERVING
-                self._servicer.set(service, status)
+        self._probes.shown = {"": is_live, LIVE: is_live, READY: self._is_ready()}
