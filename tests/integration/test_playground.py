@@ -30,7 +30,7 @@ async def test_each_file_has_its_type_and_may_do_nothing_else() -> None:
         assert (await on.http.head("/")).status_code == 200
         assert (await on.http.get("/playground/nothing.js")).status_code == 404
         assert (await on.http.get("/playground/../routes.py")).status_code == 404
-        assert (await on.http.post("/")).status_code == 405
+        assert (await on.http.delete("/")).status_code == 405
 
 
 async def test_it_is_for_everybody_although_answers_are_not() -> None:
