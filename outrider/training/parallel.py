@@ -83,5 +83,6 @@ def join_ranks(environ: Mapping[str, str] = os.environ, device: str = "") -> Ite
     dist.init_process_group("nccl" if own.type == "cuda" else "gloo", timeout=WAIT_LIMIT)
     try:
         yield Ranks(dist.get_rank(), count, own)
+        dist.barrier()  # who leaves while others still talk may bring them down
     finally:
         dist.destroy_process_group()
