@@ -68,6 +68,18 @@ def positive(value: str) -> int:
     return number
 
 
+def above_zero(value: str) -> float:
+    """A finite number above 0.
+
+    Raises:
+        ValueError: It is not.
+    """
+    number = float(value)
+    if not 0.0 < number < float("inf"):
+        raise ValueError(value)
+    return number
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The model that is served, and that references and baselines load."""
     parser.add_argument("--model", help="folder or hub name (default: the embedded model)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.client import Tls
-from outrider.evaluation.options import positive, words
+from outrider.evaluation.options import above_zero, positive, words
 from outrider.going_live.figures import Budget
 from outrider.settings import LOOPBACK_HOSTS, BadSettings
 
@@ -127,8 +127,8 @@ def _parser(about: str) -> argparse.ArgumentParser:
     option("--tls-cert", type=Path, help="a certificate of your own")
     option("--tls-key", type=Path, help="its key")
     option("--model", default="", help="name that the served model must have")
-    option("--rate", type=_above_zero, default=1.0, help="requests a second of the load")
-    option("--seconds", type=_above_zero, default=30.0, help="how long the load lasts")
+    option("--rate", type=above_zero, default=1.0, help="requests a second of the load")
+    option("--seconds", type=above_zero, default=30.0, help="how long the load lasts")
     option("--prompts", type=positive, default=20, help="prompts whose answers are compared")
     option("--max-new-tokens", type=positive, default=48, help="of each answer")
     option("--differing", type=int, default=0, help="answers that may differ (16-bit near-ties)")
@@ -140,13 +140,6 @@ def _parser(about: str) -> argparse.ArgumentParser:
     option("--logs", type=words, default=(), help="log files of the services, with commas")
     option("--json", type=Path, help="file to write all of it to")
     return parser
-
-
-def _above_zero(value: str) -> float:
-    number = float(value)
-    if not 0 < number < float("inf"):
-        raise ValueError(value)
-    return number
 
 
 def _has_port(target: str) -> bool:

@@ -62,8 +62,8 @@ def setup_logging(
     logging.captureWarnings(True)
 
 
-class LineFormatter(logging.Formatter):
-    """Formats a record as one line.
+class _ServiceFormatter(logging.Formatter):
+    """Knows whose records it formats.
 
     Args:
         service: Name of the process.
@@ -72,6 +72,10 @@ class LineFormatter(logging.Formatter):
     def __init__(self, service: str) -> None:
         super().__init__()
         self._service = service
+
+
+class LineFormatter(_ServiceFormatter):
+    """Formats a record as one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without a line break at its end or anywhere else."""
@@ -80,16 +84,8 @@ class LineFormatter(logging.Formatter):
         return f"{_time(record)} {level:<7} {self._service} {record.name}: {message}"
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object on one line.
-
-    Args:
-        service: Name of the process.
-    """
-
-    def __init__(self, service: str) -> None:
-        super().__init__()
-        self._service = service
+class JsonFormatter(_ServiceFormatter):
+    """Formats a record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The object, with the parts of a text line under their names."""

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+from outrider.evaluation.options import above_zero, positive
 from outrider.modeling.heads.head_config import HeadKind
 from outrider.settings import BadSettings
 from outrider.training.conversation import LossOn
@@ -81,15 +82,15 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         '"max_tokens" beside a text lets its prompts be longer; "diverse": a list of ours, '
         "English, of code, sums, facts, instructions and articles",
     )
-    option("--prompt-tokens", type=_positive, default=160, help="most tokens of one of those")
-    option("--prompt-temperature", type=_share_above, default=1.0, help="at which they are written")
+    option("--prompt-tokens", type=positive, default=160, help="most tokens of one of those")
+    option("--prompt-temperature", type=above_zero, default=1.0, help="at which they are written")
     option(
         "--keep-cut-prompts",
         action="store_true",
         help="keep those that reach --prompt-tokens as they are",
     )
-    option("--answers-per-prompt", type=_positive, default=1, help="with different seeds")
-    option("--answer-tokens", type=_positive, default=512, help="most tokens of an answer")
+    option("--answers-per-prompt", type=positive, default=1, help="with different seeds")
+    option("--answer-tokens", type=positive, default=512, help="most tokens of an answer")
     option(
         "--temperatures",
         type=_numbers,
@@ -98,7 +99,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )
     option("--top-k", type=_count, default=64, help="most likely tokens drawn from; 0: all")
     option("--address", default="", help="gRPC address of a running service; empty: start one")
-    option("--streams", type=_positive, default=16, help="requests at a time")
+    option("--streams", type=positive, default=16, help="requests at a time")
     option("--method", default="", help="draft method of the requests; empty: the service's")
 
 
@@ -118,15 +119,15 @@ def _add_features(parser: argparse.ArgumentParser) -> None:
         metavar="2,15,27",
         help="boundaries that the head reads; empty: low, middle and high",
     )
-    option("--likely", type=_positive, default=64, help="soft targets: likeliest tokens kept")
-    option("--pass-tokens", type=_positive, default=1024, help="of the target's forward passes")
+    option("--likely", type=positive, default=64, help="soft targets: likeliest tokens kept")
+    option("--pass-tokens", type=positive, default=1024, help="of the target's forward passes")
     option("--dtype", default="auto", help="of the target")
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument_group("training").add_argument
     option("--kind", choices=[*HeadKind], default=HeadKind.EAGLE3, help="family of the head")
-    option("--draft-vocab", type=_positive, default=8192, help="tokens that it can guess")
+    option("--draft-vocab", type=positive, default=8192, help="tokens that it can guess")
     option("--init", choices=["target", "random"], default="target", help="of its layer")
     option(
         "--from-head",
@@ -143,23 +144,23 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
     option(
         "--follow-every",
-        type=_positive,
+        type=positive,
         default=1,
         help="one chain of so many goes on beyond its first guess; later guesses cost the most",
     )
-    option("--step-decay", type=_share_above, default=0.8, help="weight from guess to guess")
-    option("--epochs", type=_positive, default=2, help="passes over the conversations")
-    option("--max-tokens", type=_positive, default=2048, help="of a conversation; cut off there")
-    option("--batch-tokens", type=_positive, default=4096, help="of a step, over all ranks")
-    option("--micro-tokens", type=_positive, default=2048, help="of the head's forward passes")
-    option("--rate", type=_share_above, default=1e-3, help="peak learning rate")
+    option("--step-decay", type=above_zero, default=0.8, help="weight from guess to guess")
+    option("--epochs", type=positive, default=2, help="passes over the conversations")
+    option("--max-tokens", type=positive, default=2048, help="of a conversation; cut off there")
+    option("--batch-tokens", type=positive, default=4096, help="of a step, over all ranks")
+    option("--micro-tokens", type=positive, default=2048, help="of the head's forward passes")
+    option("--rate", type=above_zero, default=1e-3, help="peak learning rate")
     option("--warmup", type=_share, default=0.05, help="share of the steps")
     option("--final-rate", type=_share, default=0.02, help="share of the peak at the end")
     option("--weight-decay", type=_share, default=0.0, help="of AdamW")
-    option("--max-norm", type=_share_above, default=1.0, help="gradients are clipped to it")
+    option("--max-norm", type=above_zero, default=1.0, help="gradients are clipped to it")
     option("--held-out", type=_share, default=0.02, help="share of the prompts to measure on")
-    option("--measure-every", type=_positive, default=50, help="steps between measurements")
-    option("--checkpoint-every", type=_positive, default=20, help="steps between checkpoints")
+    option("--measure-every", type=positive, default=50, help="steps between measurements")
+    option("--checkpoint-every", type=positive, default=20, help="steps between checkpoints")
     option(
         "--parallel",
         choices=[*ParallelKind],
@@ -191,23 +192,9 @@ def _count(value: str) -> int:
     return number
 
 
-def _positive(value: str) -> int:
-    number = int(value)
-    if number < 1:
-        raise ValueError(value)
-    return number
-
-
 def _share(value: str) -> float:
     number = float(value)
     if not 0.0 <= number <= 1.0:
-        raise ValueError(value)
-    return number
-
-
-def _share_above(value: str) -> float:
-    number = float(value)
-    if not 0.0 < number < float("inf"):
         raise ValueError(value)
     return number
 
