@@ -37,9 +37,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         SystemExit: A setting is bad (78), or a part of the target is gone (70).
     """
     settings = load_settings_or_exit(VerifySettings, argv, environ)
-    _on_stop(
-        lambda: sys.exit(0)
-    )  # while it loads; the first process of a container ignores it else
+    # While it loads; the first process of a container would ignore the signal.
+    _on_stop(lambda: sys.exit(0))
     rank = rank_of(environ)
     name = f"verify.{rank}" if rank else "verify"
     setup_logging(name, settings.log_level, log_format=settings.log_format)

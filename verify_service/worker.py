@@ -106,7 +106,7 @@ class VerifyWorker:
         """One turn: take what has arrived, run one step, answer."""
         self._turns += 1
         self._turned_at = self._clock()
-        self._late_at = self._clock() + DEAD_AFTER_S
+        self._late_at = self._turned_at + DEAD_AFTER_S
         # After a step there may be more to run; where there was nothing, only a message can help.
         wait_ms = READING_WAIT_MS if self._engine.is_reading else IDLE_WAIT_MS
         self._take(0 if self._ran else wait_ms)

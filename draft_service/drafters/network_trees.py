@@ -102,8 +102,11 @@ class NetworkTrees:
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
         sessions = [self.sessions[session_id] for session_id in session_ids]
-        asks = self._asks(sessions, budgets)
-        spent = self._catch_up(sessions, budgets) if asks else self._rest(sessions)
+        spent = 0.0
+        if self._asks(sessions, budgets):
+            spent = self._catch_up(sessions, budgets)
+        else:
+            self._rest(sessions)
         for session, budget in zip(sessions, budgets, strict=True):
             guesses = session.rows.root_guesses if session.rows is not None else None
             session.tree = Growth(session.token_ids[-1], guesses, session.sources, budget)
@@ -154,19 +157,10 @@ class NetworkTrees:
             session.turn = session.next_turn(asks, now)
         return asks
 
-    def _rest(self, sessions: Sequence[NetworkSession]) -> float:
-        """Runs what is ready once it fills a pass, and asks nothing.
-
-        Returns:
-            Microseconds, which no tree is to blame for: none.
-        """
+    def _rest(self, sessions: Sequence[NetworkSession]) -> None:
+        """Runs what is ready once it fills a pass, and asks nothing; no tree is to blame for it."""
         if sum(session.ready_rows for session in sessions) >= PASS_ROWS:
-            counts, left = {}, PASS_ROWS
-            for session in sessions:
-                counts[session] = min(session.ready_rows, left)
-                left -= counts[session]
-            self.passes.absorb({one: count for one, count in counts.items() if count}, {})
-        return 0.0
+            self.passes.absorb(_that_fit(sessions), {})
 
     def _catch_up(self, sessions: Sequence[NetworkSession], budgets: Sequence[TreeBudget]) -> float:
         """Runs what is ready, the shortest shares first and as much as one pass may hold.
@@ -176,16 +170,13 @@ class NetworkTrees:
         Returns:
             Microseconds, prefill not counted.
         """
-        counts, rankings, left = {}, {}, PASS_ROWS
         pairs = sorted(zip(sessions, budgets, strict=True), key=lambda pair: pair[0].ready_rows)
-        for session, budget in pairs:
-            ready = session.ready_rows
-            count = min(ready, left)
-            left -= count
-            if count:
-                counts[session] = count
-            if count and count == ready:
-                rankings[session] = session.ranking(self._options.shape.width(budget))
+        counts = _that_fit([session for session, _ in pairs])
+        rankings = {
+            session: session.ranking(self._options.shape.width(budget))
+            for session, budget in pairs
+            if counts.get(session) == session.ready_rows
+        }
         is_prefill = any(count > FRESH_ROWS for count in counts.values())
         micros = self.passes.absorb(counts, rankings)
         return 0.0 if is_prefill else micros
@@ -210,6 +201,16 @@ class NetworkTrees:
             asking, micros = self.passes.expand(planned, widths)
             spent += micros
         return spent
+
+
+def _that_fit(sessions: Sequence[NetworkSession]) -> dict[NetworkSession, int]:
+    """How many ready rows of each session one pass may hold, in their order; none without any."""
+    counts, left = {}, PASS_ROWS
+    for session in sessions:
+        if count := min(session.ready_rows, left):
+            counts[session] = count
+            left -= count
+    return counts
 
 
 def _cost(growth: Growth, network_micros: float, session_count: int) -> RoundCost:
