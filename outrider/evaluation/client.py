@@ -20,7 +20,8 @@ ANSWER_TIMEOUT_S = 1800.0  # 8 long answers in fp32 on a small machine
 MAX_MESSAGE_BYTES = 16 * 2**20
 MAX_RECONNECT_MS = 1000
 # What a client of several gateways should set: one that drains or is gone is passed over. Tried
-# again is only what was refused before its first message.
+# again is only what was refused before its first message. CANCELLED, where the client did not
+# cancel, is what gRPC's runtime says of calls that its server had not taken up when it stopped.
 SPREAD = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [
@@ -31,7 +32,7 @@ SPREAD = {
                 "initialBackoff": "0.1s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
+                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
             },
         }
     ],
