@@ -43,14 +43,20 @@ class HeadTraining(nn.Module):
         token_weight: Of the cross-entropy.
         feature_weight: Of the smooth L1 distance between what is fed back and the true feature;
             0 where a head's hidden state is its own, as in EAGLE-3.
+        product_dtype: What matrix products read. Weights, residuals, norms and losses are float32.
     """
 
     def __init__(
-        self, head: TrainableHead, token_weight: float = 1.0, feature_weight: float = 0.0
+        self,
+        head: TrainableHead,
+        token_weight: float = 1.0,
+        feature_weight: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         self.head = head
         self._token_weight, self._feature_weight = token_weight, feature_weight
+        self._product_dtype = product_dtype
 
     def forward(self, batch: TrainingBatch, step_scales: Tensor) -> ObjectiveAndSums:
         """Runs all steps.
@@ -60,7 +66,12 @@ class HeadTraining(nn.Module):
             step_scales: What a guess of each step weighs in the objective, float32
                 `[chain_steps]`; their number is the number of steps.
         """
-        hidden = self._run_chains(batch, len(step_scales))
+        with torch.autocast(
+            batch.features.device.type,
+            self._product_dtype,
+            enabled=self._product_dtype is not torch.float32,
+        ):
+            hidden = self._run_chains(batch, len(step_scales))
         steps, chains = batch.counted.nonzero(as_tuple=True)
         counted = [batch.counted[0], *batch.counted[1:, batch.followed]]
         inputs = torch.cat([one.logit_input[c] for one, c in zip(hidden, counted, strict=True)])
@@ -71,6 +82,7 @@ class HeadTraining(nn.Module):
             self.head.lm_head.weight,
             SoftTargets(batch.targets.ids[rows], batch.targets.probs[rows]),
             weights * self._token_weight,
+            self._product_dtype,
         )
         objective = result.total
         if self._feature_weight:
@@ -101,7 +113,7 @@ class HeadTraining(nn.Module):
         # The last row of a conversation is given a token of the next; nobody sees that row.
         all_rows = head(
             batch.token_ids.roll(-1),
-            head.fuse(batch.features.to(head.fc.weight.dtype)),
+            head.fuse(batch.features.to(head.fc.weight.dtype)).to(head.fc.weight.dtype),
             batch.position_ids,
             attend,
         )

@@ -153,6 +153,13 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     option("--max-tokens", type=positive, default=2048, help="of a conversation; cut off there")
     option("--batch-tokens", type=positive, default=4096, help="of a step, over all ranks")
     option("--micro-tokens", type=positive, default=2048, help="of the head's forward passes")
+    option(
+        "--precision",
+        choices=["float32", "bfloat16"],
+        default="float32",
+        help="of matrix products; weights and sums stay float32. bfloat16 is faster on GPUs and on "
+        "CPUs with instructions for it",
+    )
     option("--rate", type=above_zero, default=1e-3, help="peak learning rate")
     option("--warmup", type=_share, default=0.05, help="share of the steps")
     option("--final-rate", type=_share, default=0.02, help="share of the peak at the end")

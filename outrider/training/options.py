@@ -133,6 +133,7 @@ def read_options(argv: Sequence[str]) -> TrainOptions:
             max_norm=args.max_norm,
             held_out_share=args.held_out,
             max_tokens=args.max_tokens,
+            precision=args.precision,
             seed=args.seed,
         ),
         micro_tokens=args.micro_tokens,

@@ -192,7 +192,12 @@ def _train(
     recipe = setup.recipe
     tensors = _first_tensors(setup, terminal)
     head = build_head(setup.config, tensors, torch.float32, str(ranks.device))
-    module = HeadTraining(_trainable(head), recipe.token_weight, recipe.feature_weight)
+    module = HeadTraining(
+        _trainable(head),
+        recipe.token_weight,
+        recipe.feature_weight,
+        getattr(torch, recipe.precision),
+    )
     optimiser = _optimiser(module, setup, options, ranks)
     data = TrainingData(
         setup.conversations,

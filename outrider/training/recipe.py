@@ -33,6 +33,7 @@ class Recipe:
         max_norm: Longest gradient.
         held_out_share: Of the prompts.
         max_tokens: Longest conversation; the rest is cut off.
+        precision: What matrix products read, float32 or bfloat16; weights and sums are float32.
         seed: Of everything that is drawn.
     """
 
@@ -56,6 +57,7 @@ class Recipe:
     max_norm: float
     held_out_share: float
     max_tokens: int
+    precision: str
     seed: int
 
     def schedule(self, total_steps: int) -> Schedule:

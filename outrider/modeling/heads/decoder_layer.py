@@ -6,6 +6,7 @@ from transformers.activations import ACT2FN
 from outrider.modeling.heads.draft_head import Attend
 from outrider.modeling.heads.head_config import HeadConfig
 from outrider.modeling.heads.rotary_embedding import Rotation
+from outrider.modeling.heads.wide_norm import WideNorm
 
 
 class DecoderLayer(nn.Module):
@@ -27,9 +28,9 @@ class DecoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         size, eps = config.hidden_size, config.rms_norm_eps
-        self.input_layernorm = nn.RMSNorm(size, eps=eps) if has_input_norm else nn.Identity()
+        self.input_layernorm = WideNorm(size, eps=eps) if has_input_norm else nn.Identity()
         self.self_attn = SelfAttention(config, index, input_size or size)
-        self.post_attention_layernorm = nn.RMSNorm(size, eps=eps)
+        self.post_attention_layernorm = WideNorm(size, eps=eps)
         self.mlp = GatedMlp(config)
 
     def forward(self, hidden: Tensor, rotation: Rotation, attend: Attend) -> Tensor:
@@ -66,8 +67,8 @@ class SelfAttention(nn.Module):
         self.q_norm: nn.Module = nn.Identity()
         self.k_norm: nn.Module = nn.Identity()
         if config.qk_norm:
-            self.q_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
-            self.k_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
+            self.q_norm = WideNorm(config.head_dim, eps=config.rms_norm_eps)
+            self.k_norm = WideNorm(config.head_dim, eps=config.rms_norm_eps)
 
     def forward(self, rows: Tensor, rotation: Rotation, attend: Attend) -> Tensor:
         """`[..., num_rows, input_size]` to `[..., num_rows, H]`."""

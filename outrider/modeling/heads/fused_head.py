@@ -11,6 +11,7 @@ from outrider.modeling.heads.decoder_layer import DecoderLayer
 from outrider.modeling.heads.draft_head import Attend, HeadOutput
 from outrider.modeling.heads.head_config import HeadConfig
 from outrider.modeling.heads.rotary_embedding import RotaryEmbedding, Rotation
+from outrider.modeling.heads.wide_norm import WideNorm
 
 
 class FusedHead(nn.Module):
@@ -31,10 +32,10 @@ class FusedHead(nn.Module):
         self._rotary = rotary
         if config.fc_norm:
             self.fc_norm = nn.ModuleList(
-                nn.RMSNorm(config.target_hidden_size, eps=eps) for _ in config.feature_layers
+                WideNorm(config.target_hidden_size, eps=eps) for _ in config.feature_layers
             )
         if config.norm_before_fc:
-            self.input_norm = nn.RMSNorm(config.feature_size, eps=eps)
+            self.input_norm = WideNorm(config.feature_size, eps=eps)
         self.fc = nn.Linear(config.feature_size, size, bias=config.fc_bias)
         self.embed_tokens = nn.Embedding(config.vocab_size, size)
         self.layers = nn.ModuleList(
@@ -43,7 +44,7 @@ class FusedHead(nn.Module):
                 *(DecoderLayer(config, index) for index in range(1, config.num_layers)),
             ]
         )
-        self.norm = nn.RMSNorm(size, eps=eps)
+        self.norm = WideNorm(size, eps=eps)
         self.lm_head = nn.Linear(size, config.draft_vocab_size, bias=False)
         ids = torch.empty(config.draft_vocab_size, dtype=torch.int64) if has_target_ids else None
         self.register_buffer("target_ids", ids)
@@ -86,7 +87,7 @@ class JoiningLayer(DecoderLayer):
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__(config, index=0, input_size=2 * config.hidden_size)
-        self.hidden_norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.hidden_norm = WideNorm(config.hidden_size, eps=config.rms_norm_eps)
         self._norm_before_residual = config.norm_before_residual
 
     def forward(  # type: ignore[override]  # one input more than the layers behind it

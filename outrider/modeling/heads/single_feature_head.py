@@ -49,7 +49,8 @@ class SingleFeatureHead(nn.Module):
     ) -> HeadOutput:
         """As `DraftHead.__call__`."""
         rotation = self._rotary(position_ids, hidden.dtype)
-        hidden = self.fc(torch.cat([self.embed_tokens(token_ids), hidden], dim=-1))
+        joined = torch.cat([self.embed_tokens(token_ids), hidden], dim=-1)
+        hidden = self.fc(joined).to(hidden.dtype)  # narrower in training with narrow products
         for layer in self.layers:
             hidden = layer(hidden, rotation, attend)
         return HeadOutput(hidden, hidden)

@@ -108,6 +108,27 @@ def test_all_at_once_equals_one_chain_at_a_time(name, follow_every, turn):
     assert compared >= 10
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_narrow_products_teach_nearly_the_same(name):
+    config = CONFIGS[name]
+    weights = (0.1, 1.0) if name == "eagle1" else (1.0, 0.0)
+    data = make_data(make_conversations(6), config)
+    batch = data.batch(data.plan(range(6), 0))
+    wide, narrow = make_head(config), make_head(config)
+    expected = HeadTraining(wide, *weights)(batch, SCALES)
+    found = HeadTraining(narrow, *weights, torch.bfloat16)(batch, SCALES)
+    assert found.objective != expected.objective
+    torch.testing.assert_close(found.objective, expected.objective, rtol=0.02, atol=0.0)
+    expected.objective.backward()
+    found.objective.backward()
+    gradients = {name: one.grad for name, one in wide.named_parameters() if one.grad is not None}
+    for parameter_name, parameter in narrow.named_parameters():
+        if parameter_name in gradients:
+            assert parameter.dtype == parameter.grad.dtype == torch.float32
+            pair = parameter.grad.flatten(), gradients[parameter_name].flatten()
+            assert torch.cosine_similarity(*pair, dim=0) > 0.95, parameter_name
+
+
 def test_without_gradients_the_sums_are_the_same():
     config = CONFIGS["eagle3"]
     data = make_data(make_conversations(3), config)

@@ -37,6 +37,20 @@ def test_values_and_gradients_in_chunks(monkeypatch, chunk_rows):
     torch.testing.assert_close(torch.autograd.grad(result.total * 3, [inputs, weight]), expected)
 
 
+def test_narrow_products_change_little_and_gradients_stay_wide():
+    inputs, weight, targets, row_weights = draw()
+    result = soft_cross_entropy(inputs, weight, targets, row_weights, torch.bfloat16)
+    losses, total = plain(inputs, weight, targets, row_weights)
+    assert result.losses.dtype == torch.float32
+    torch.testing.assert_close(result.losses, losses, atol=0.03, rtol=0.01)
+    gradients = torch.autograd.grad(result.total, [inputs, weight])
+    plain_ones = torch.autograd.grad(total, [inputs, weight])
+    for found, expected in zip(gradients, plain_ones, strict=True):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+        assert not torch.equal(found, expected)
+
+
 def test_a_frozen_language_model_head_gets_no_gradient():
     inputs, weight, targets, row_weights = draw()
     frozen = weight.detach()

@@ -28,6 +28,7 @@ _RECIPE = Recipe(
     max_norm=1.0,
     held_out_share=0.1,
     max_tokens=64,
+    precision="float32",
     seed=0,
 )
 
