@@ -34,7 +34,7 @@ class NetworkSession:
         sampling: How its tokens are drawn.
         is_coupled: True: guesses are ranked by the noise that the verify worker will use.
         sources: What its trees grow from.
-        rows: Its draft KV; None where it has lost its network.
+        rows: Its draft KV; None where it has lost its network, or began while that rested.
         watch: Judges the network.
         tree: The outstanding one.
         cost: What that tree has cost; None where the network had no part in it.

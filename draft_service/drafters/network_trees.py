@@ -3,7 +3,8 @@
 A session has draft KV and a network to ask until that fails; it is then drafted from its text
 alone, or not at all, and its stream never notices. One call of `draft` runs one pass over newly
 committed rows and then one pass for each level of the trees, all sessions together. Where streams
-go on faster without the network it rests: committed rows wait until they fill a pass.
+go on faster without the network it rests: committed rows wait until they fill a pass, and sessions
+that begin meanwhile have no network, so that their prompts cost it nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,6 +88,7 @@ class NetworkTrees:
         if not sampling.is_greedy:
             drawing = "coupled" if self._options.is_coupled else "uncoupled"
         text = NgramText(token_ids, self._shared_rates) if self._options.has_text else None
+        rests = self._options.may_rest and not self._pace.asks(len(self.sessions) + 1)
         calibration = Calibration(self._shared_calibration)
         self.sessions[session_id] = session = NetworkSession(
             session_id=session_id,
@@ -94,7 +96,7 @@ class NetworkTrees:
             sampling=sampling,
             is_coupled=self._options.is_coupled,
             sources=Sources(drawing, calibration, text, self._options.shape),
-            rows=DraftRows(self._network, self._extents, source),
+            rows=None if rests else DraftRows(self._network, self._extents, source),
             watch=NetworkWatch(),
         )
         return session
@@ -153,8 +155,12 @@ class NetworkTrees:
                 tokens = len(session.token_ids) - session.turn.token_count
                 self._pace.note(open_count, session.turn.asked, tokens, now - session.turn.began)
         asks = self._pace.asks(open_count)
+        with_network = sum(one.rows is not None for one in self.sessions.values())
+        # Asking a few of many says nothing of asking all: a trial begins when they have come.
+        says_something = not asks or 2 * with_network >= open_count
         for session in sessions:
-            session.turn = session.next_turn(asks, now)
+            turn = session.next_turn(asks, now)
+            session.turn = turn if says_something else None
         return asks
 
     def _rest(self, sessions: Sequence[NetworkSession]) -> None:

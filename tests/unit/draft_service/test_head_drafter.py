@@ -1,6 +1,7 @@
 """Drafting with a head that is a table: bookkeeping, limits, and what goes wrong."""
 
 import math
+import itertools
 import random
 
 import pytest
@@ -333,6 +334,50 @@ def test_a_head_that_costs_more_than_it_saves_rests_and_is_ready_when_asked_agai
     assert max(sizes[first + 100 :]) > 1, "it is tried again, and has not forgotten"
     assert PASS_ROWS in stage.network.passes, "rows that wait are run together"
     assert len(stage.network.passes) < 0.4 * len(sizes)
+    assert stage.drops == []
+
+
+def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_tried_with_new_ones():
+    """As above, with streams of thirty rounds, four at a time."""
+    stage = Stage(clock=Clock(1.0))
+    names = itertools.count()
+    features_wanted, sizes, passes = [], [], []
+    lanes: list[list] = [[b"", 0], [b"", 8], [b"", 16], [b"", 24]]
+    for _ in range(2500):
+        for lane in lanes:
+            if lane[1] % 30 == 0 or not lane[0]:
+                stage.drafter.close(lane[0])
+                lane[0] = stage.open(f"{next(names)}")
+                features_wanted.append(stage.drafter.features_from(lane[0]) is not None)
+            lane[1] += 1
+        before = len(stage.network.passes)
+        sizes += [len(tree) for tree in stage.round(*(lane[0] for lane in lanes))]
+        passes.append(len(stage.network.passes) - before)
+    assert all(features_wanted[:4]), "nothing is known yet"
+    late = features_wanted[len(features_wanted) // 2 :]
+    assert 0 < sum(late) < 0.3 * len(late), "most begin without; some for a trial"
+    assert sum(passes[1250:]) < 0.3 * 1250
+    assert stage.drops == []
+
+
+def test_a_head_that_became_worth_its_while_is_found_out_by_new_sessions():
+    clock = Clock(1.0)
+    stage = Stage(clock=clock)
+    first = stage.open("first")
+    for _ in range(800):
+        stage.round(first)
+    stage.drafter.close(first)
+    clock.step = 1e-3  # from now on it is fast, and a round without it takes as long as with it
+    counts = []
+    for number in range(200):
+        a = stage.open(f"{number}")
+        for _ in range(20):
+            clock.now += 1.0
+            stage.round(a)
+        counts.append(len(stage.texts[a]))
+        stage.drafter.close(a)
+    assert counts[0] == 5 + 20, "a token a round: the first one began without"
+    assert min(counts[-20:]) > 1.5 * counts[0]
     assert stage.drops == []
 
 
