@@ -1,7 +1,7 @@
 """Drafting with a head that is a table: bookkeeping, limits, and what goes wrong."""
 
-import math
 import itertools
+import math
 import random
 
 import pytest
