@@ -2,14 +2,15 @@
 
 No table knows what a round costs where drafting and verifying share cores, links or a queue. So
 both ways take turns, a few rounds at a time: the faster one stays, and the other is tried again
-ever more rarely while it keeps losing. Owns no clock, knows no networks.
+ever more rarely while it keeps losing. A network that has rested is the dearer one to try: it has
+to read prompts first. Owns no clock, knows no networks.
 """
 
 from dataclasses import dataclass, field
 
 SPELL_ROUNDS = 4  # of each session, behind one that settles in
-FIRST_STAY = 8  # spells until the slower way is tried again; more each time that it loses
-LONGEST_STAY = 128
+FIRST_STAY = {True: 8, False: 32}  # spells of the way that is kept until the other one is tried
+LONGEST_STAY = {True: 128, False: 512}  # behind trials that were lost
 CLEARLY = 0.8  # a way with less than this share of the other's speed has lost already
 WEIGHT = 0.5  # of the newest spell
 
@@ -31,7 +32,7 @@ class _Load:
 
     asks: bool = True
     kept: bool = True
-    stay: int = FIRST_STAY
+    stay: int = FIRST_STAY[True]
     spells_left: int = 0
     rates: dict[bool, float] = field(default_factory=dict)
     notes: int = 0
@@ -79,16 +80,18 @@ class _Load:
             self._judge_trial()
         else:
             self.spells_left -= 1
-            if self.spells_left <= 0 or self.rates[other] > self.rates[self.kept]:
+            # Rates of other times are no reason to have prompts read.
+            has_fallen = self.kept and self.rates[other] > self.rates[self.kept]
+            if self.spells_left <= 0 or has_fallen:
                 self.asks = other
 
     def _judge_trial(self) -> None:
         trial, kept = self.asks, self.kept
         if self.rates[trial] > self.rates[kept]:
-            self.kept, self.stay = trial, FIRST_STAY
+            self.kept, self.stay = trial, FIRST_STAY[trial]
         else:
             longer = 4 if self._has_lost else 2
-            self.stay = min(longer * self.stay, LONGEST_STAY)
+            self.stay = min(longer * self.stay, LONGEST_STAY[kept])
         self.asks, self.spells_left = self.kept, self.stay
 
 
@@ -128,5 +131,5 @@ class Pace:
         if size not in self._loads:
             nearest = min(self._loads, key=lambda known: abs(known - size), default=None)
             way = True if nearest is None else self._loads[nearest].kept
-            self._loads[size] = _Load(asks=way, kept=way)
+            self._loads[size] = _Load(asks=way, kept=way, stay=FIRST_STAY[way])
         return self._loads[size]

@@ -354,8 +354,8 @@ def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_trie
         sizes += [len(tree) for tree in stage.round(*(lane[0] for lane in lanes))]
         passes.append(len(stage.network.passes) - before)
     assert all(features_wanted[:4]), "nothing is known yet"
-    late = features_wanted[len(features_wanted) // 2 :]
-    assert 0 < sum(late) < 0.3 * len(late), "most begin without; some for a trial"
+    late = features_wanted[20:]
+    assert 0 < sum(late) < 0.1 * len(late), "most begin without; some for a trial"
     assert sum(passes[1250:]) < 0.3 * 1250
     assert stage.drops == []
 

@@ -28,19 +28,31 @@ def test_it_begins_by_asking_and_then_tries_both():
 @pytest.mark.parametrize(("asked", "rested", "kept"), [(20.0, 10.0, True), (10.0, 20.0, False)])
 @pytest.mark.parametrize("sessions", [1, 16])
 def test_the_faster_way_is_kept(asked, rested, kept, sessions):
-    ways = run(Pace(), 400 * SPELL, asked, rested, sessions)
+    ways = run(Pace(), 1200 * SPELL, asked, rested, sessions)
     late = ways[200 * SPELL :]
     assert late.count(kept) > 0.97 * len(late)
     assert (not kept) in late, "the other one is tried from time to time"
 
 
-def test_a_way_that_loses_is_tried_ever_more_rarely():
-    ways = run(Pace(), 600 * SPELL, 20.0, 10.0)
-    trials = [place for place, (was, is_) in enumerate(pairwise(ways)) if was and not is_]
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_way_that_loses_is_tried_ever_more_rarely(kept):
+    rates = (20.0, 10.0) if kept else (10.0, 20.0)
+    ways = run(Pace(), 2000 * SPELL, *rates)
+    trials = [
+        place
+        for place, (was, is_) in enumerate(pairwise(ways))
+        if place and was is kept and is_ is not kept
+    ]
     gaps = [later - earlier for earlier, later in pairwise(trials)]
-    assert gaps[0] > FIRST_STAY * SPELL
+    assert gaps[0] > FIRST_STAY[kept] * SPELL
     assert gaps == sorted(gaps)
-    assert max(gaps) <= (LONGEST_STAY + 1) * SPELL
+    assert max(gaps) <= (LONGEST_STAY[kept] + 1) * SPELL
+
+
+def test_a_network_that_rests_is_not_tried_because_all_became_slower():
+    pace = Pace()
+    run(pace, 4 * SPELL, 10.0, 20.0)
+    assert not any(run(pace, 20 * SPELL, 2.0, 5.0)), "texts are longer now, whoever drafts"
 
 
 @pytest.mark.parametrize("sessions", [1, 8])
