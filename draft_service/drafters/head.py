@@ -68,7 +68,8 @@ class HeadDrafter:
         return fed.source.awaited_row(len(fed.session.token_ids))
 
     def take_features(self, rows: FeatureRows) -> None:
-        """As `Drafter.take_features`; the rows of a long prompt are run as they arrive."""
+        """As `Drafter.take_features`; the rows of a long prompt are run as they arrive, or not at
+        all where others have come meanwhile and the head rests."""
         fed, passes = self._fed.get(rows.session_id), self._trees.passes
         if fed is None or fed.session.rows is None:
             return
@@ -79,6 +80,8 @@ class HeadDrafter:
         elif not fed.source.queue.push(rows):
             text = f"before row {rows.first_row}"
             passes.drop(session, DropReason.MISSING_FEATURES, text)
+        if session.ready_rows > PASS_ROWS and self._trees.rests:
+            self._trees.let_go(session)
         while session.ready_rows > PASS_ROWS:
             passes.absorb({session: PASS_ROWS}, {})
 

@@ -81,7 +81,9 @@ class ModelDrafter:
         return self._trees.draft(session_ids, [self._within(*pair) for pair in pairs])
 
     def prepare(self) -> bool:
-        """As `Drafter.prepare`: runs prompts, the oldest session's first."""
+        """As `Drafter.prepare`: runs prompts, the oldest session's first; none while it rests."""
+        if self._trees.rests:
+            return False
         counts: dict[NetworkSession, int] = {}
         left = PREFILL_ROWS
         for read in self._read.values():

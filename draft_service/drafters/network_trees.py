@@ -88,7 +88,7 @@ class NetworkTrees:
         if not sampling.is_greedy:
             drawing = "coupled" if self._options.is_coupled else "uncoupled"
         text = NgramText(token_ids, self._shared_rates) if self._options.has_text else None
-        rests = self._options.may_rest and not self._pace.asks(len(self.sessions) + 1)
+        rests = self._rests(len(self.sessions) + 1)
         calibration = Calibration(self._shared_calibration)
         self.sessions[session_id] = session = NetworkSession(
             session_id=session_id,
@@ -100,6 +100,17 @@ class NetworkTrees:
             watch=NetworkWatch(),
         )
         return session
+
+    @property
+    def rests(self) -> bool:
+        """True where the network is not asked now."""
+        return self._rests(len(self.sessions))
+
+    def let_go(self, session: NetworkSession) -> None:
+        """Takes a session's network away because it rests, not because it failed."""
+        if session.rows is not None:
+            session.rows.release()
+            session.rows = None
 
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""
@@ -144,6 +155,9 @@ class NetworkTrees:
         session = self.sessions.pop(session_id, None)
         if session is not None and session.rows is not None:
             session.rows.release()
+
+    def _rests(self, session_count: int) -> bool:
+        return self._options.may_rest and not self._pace.asks(max(1, session_count))
 
     def _asks(self, sessions: Sequence[NetworkSession], budgets: Sequence[TreeBudget]) -> bool:
         """Takes the rounds that have just ended, and decides about those that begin."""

@@ -360,6 +360,23 @@ def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_trie
     assert stage.drops == []
 
 
+def test_a_long_prompt_is_not_read_any_more_when_its_features_come_while_the_head_rests():
+    stage = Stage(clock=Clock(1.0))
+    long = stage.open("long", 3 * PASS_ROWS)
+    assert stage.drafter.features_from(long) == 0
+    others = [stage.open(f"{number}") for number in range(3)]
+    for _ in range(20):
+        stage.round(*others)
+    assert len(stage.round(*others)[0]) == 1, "it rests"
+    passes, rows = len(stage.network.passes), stage.extents.in_use
+    stage.drafter.take_features(features_of(long, stage.texts[long], 0, 3 * PASS_ROWS - 1))
+    assert stage.drafter.features_from(long) is None
+    assert len(stage.network.passes) == passes
+    assert stage.extents.in_use <= rows
+    assert len(stage.round(long)[0]) == 1
+    assert stage.drops == [], "nothing is wrong with the head"
+
+
 def test_a_head_that_became_worth_its_while_is_found_out_by_new_sessions():
     clock = Clock(1.0)
     stage = Stage(clock=clock)
