@@ -40,6 +40,7 @@ def create_app(calls: HttpCalls, readiness: Readiness, metrics: GatewayMetrics) 
     tgi_routes.add_to(app)
     add_openai_routes(app, calls)
 
+    @app.head("/health", include_in_schema=False)  # what some load balancers ask
     @app.get("/health")
     async def health() -> JSONResponse:
         """200 where a request can be served now, else 503 and why not."""

@@ -58,6 +58,8 @@ async def test_health_tells_the_truth_on_both_protocols() -> None:
         assert await seen() == (not_serving, not_serving, 503, "starting")
         await on.readiness.ask()
         assert await seen() == (serving, serving, 200, "")
+        head = await on.http.head("/health")
+        assert (head.status_code, head.content) == (200, b"")
         worker.not_ready = WorkerUnavailable("no verify worker answers")
         await on.readiness.ask()
         assert await seen() == (not_serving, not_serving, 503, "no verify worker answers")
