@@ -22,6 +22,7 @@ from draft_service.drafters.network_session import NetworkSession
 from draft_service.drafters.network_watch import NetworkWatch, RoundCost
 from draft_service.drafters.ngram_text import NgramText
 from draft_service.drafters.pace import Pace
+from draft_service.drafters.recent_load import RecentLoad
 from draft_service.drafters.row_sources import RowSource
 from draft_service.row_extents import RowExtents
 from draft_service.tree_shape import LevelTimes, TreeShape
@@ -76,7 +77,7 @@ class NetworkTrees:
         self.sessions: dict[bytes, NetworkSession] = {}
         self.passes = NetworkPasses(network, extents, on_drop, clock)
         self._network, self._extents, self._options = network, extents, options
-        self._clock, self._pace = clock, Pace()
+        self._clock, self._pace, self._load = clock, Pace(), RecentLoad()
         self._shared_calibration = Calibration()
         self._shared_rates = AcceptanceRates()
 
@@ -88,7 +89,7 @@ class NetworkTrees:
         if not sampling.is_greedy:
             drawing = "coupled" if self._options.is_coupled else "uncoupled"
         text = NgramText(token_ids, self._shared_rates) if self._options.has_text else None
-        rests = self._rests(len(self.sessions) + 1)
+        rests = self._rests(self._load.note(len(self.sessions) + 1, self._clock()))
         calibration = Calibration(self._shared_calibration)
         self.sessions[session_id] = session = NetworkSession(
             session_id=session_id,
@@ -164,6 +165,7 @@ class NetworkTrees:
         if not self._options.may_rest or any(budget.is_full for budget in budgets):
             return True
         now, open_count = self._clock(), len(self.sessions)
+        self._load.note(open_count, now)
         for session in sessions:
             if session.turn is not None:
                 tokens = len(session.token_ids) - session.turn.token_count

@@ -360,6 +360,28 @@ def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_trie
     assert stage.drops == []
 
 
+def test_the_first_of_many_that_come_back_begin_without_a_head_that_rests_for_many():
+    """Each of the fast rounds of one stream pays for the head; those of four do not."""
+    clock = Clock()
+    stage = Stage(clock=clock)
+
+    def rounds(count: int, *session_ids: bytes) -> None:
+        for _ in range(count):
+            before = len(stage.network.passes)
+            stage.round(*session_ids)
+            asked = len(stage.network.passes) > before
+            clock.now += 0.01 + 0.1 * (asked and len(session_ids) > 1)
+
+    four = [stage.open(f"{number}") for number in range(4)]
+    rounds(60, *four)
+    for session_id in four:
+        stage.drafter.close(session_id)
+    assert stage.drafter.features_from(stage.open("soon")) is None
+    clock.now += 11.0
+    stage.drafter.close(b"soon".ljust(16, b"."))
+    assert stage.drafter.features_from(stage.open("later")) == 0
+
+
 def test_a_long_prompt_is_not_read_any_more_when_its_features_come_while_the_head_rests():
     stage = Stage(clock=Clock(1.0))
     long = stage.open("long", 3 * PASS_ROWS)
