@@ -67,7 +67,7 @@ class TorchDraftModel:
             token_ids=torch.tensor(one.token_ids),
             position_ids=torch.tensor(one.positions),
             write_slots=laid.write_slots,
-            segments=laid.segments,
+            groups=laid.groups,
             logit_rows=torch.tensor(one.asked_rows, dtype=torch.int64),
         )
         logits = self._model.forward(batch)[:, : self._id_end]

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from outrider.modeling.ragged_batch import PlacedSlots, RaggedSegment, as_slots
+from outrider.modeling.placed_slots import PlacedSlots, as_slots
+from outrider.modeling.segment_groups import RaggedSegment, SegmentGroup, group_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class LaidOut(NamedTuple):
     """Segments of one pass.
 
     Args:
-        segments: Together they cover all rows.
+        groups: Together they cover all rows.
         write_slots: Where each row's keys and values go.
     """
 
-    segments: list[RaggedSegment]
+    groups: Sequence[SegmentGroup]
     write_slots: PlacedSlots
 
 
@@ -57,13 +58,13 @@ def lay_end_to_end(segments: Sequence[DraftSegment]) -> LaidOut:
                 start=start,
                 stop=start + segment.num_rows,
                 cached_rows=cached_rows,
-                context_slots=as_slots(segment.slots),
+                slots=segment.slots,
                 visible=_visible(segment),
                 tail_positions=segment.tail_positions,
             )
         )
         write_slots += segment.slots[cached_rows:]
-    return LaidOut(laid, as_slots(write_slots))
+    return LaidOut(group_segments(laid), as_slots(write_slots))
 
 
 def _visible(segment: DraftSegment) -> Tensor | None:

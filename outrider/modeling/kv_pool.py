@@ -63,6 +63,8 @@ class KvPool:
             )
             for shape, count in places.items()
         }
+        self._scratch: dict[tuple[str, _RowShape], Tensor] = {}
+        self._shapes = [shape for shape, _ in keys], [shape for shape, _ in values]
         self._keys = [self._stores[shape][index] for shape, index in keys]
         self._values = [self._stores[shape][index] for shape, index in values]
 
@@ -79,9 +81,28 @@ class KvPool:
         self._values[layer][:, slots] = values
 
     def read(self, layer: int, slots: Slots) -> tuple[Tensor, Tensor]:
-        """Keys and values of some rows, `[kv_heads, num_rows, dim]`: a view where `slots` is a
-        slice, else a copy."""
-        return self._keys[layer][:, slots], self._values[layer][:, slots]
+        """Keys and values of some rows, `[kv_heads, num_rows, dim]`.
+
+        A view where `slots` is a slice, else a copy that is good until the next call.
+        """
+        if isinstance(slots, slice):
+            return self._keys[layer][:, slots], self._values[layer][:, slots]
+        key_shapes, value_shapes = self._shapes
+        return (
+            self._gather("keys", key_shapes[layer], self._keys[layer], slots),
+            self._gather("values", value_shapes[layer], self._values[layer], slots),
+        )
+
+    def _gather(self, what: str, shape: "_RowShape", rows: Tensor, slots: Tensor) -> Tensor:
+        """Into memory that all layers use in turn: new pages took as long as the copy itself."""
+        size = shape.kv_heads * len(slots) * shape.size
+        scratch = self._scratch.get((what, shape))
+        if scratch is None or scratch.numel() < size:
+            with torch.inference_mode(False):
+                scratch = rows.new_empty(size)
+            self._scratch[what, shape] = scratch
+        gathered = scratch[:size].view(shape.kv_heads, len(slots), shape.size)
+        return torch.index_select(rows, 1, slots, out=gathered)
 
     def move(self, sources: list[int], destinations: list[int]) -> None:
         """Copies rows between slots in all layers, as if all were read before any is written."""

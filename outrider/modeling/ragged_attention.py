@@ -75,7 +75,7 @@ def ragged_attention(
         value[0].transpose(0, 1),
         kv_pool=kv_pool,
         write_slots=ragged_batch.write_slots,
-        segments=ragged_batch.segments,
+        groups=ragged_batch.groups,
         rule=ScoreRule(scale, sliding_window, softcap, s_aux),
     )
     return mixed[None], None

@@ -5,91 +5,14 @@ A row sees its session's cached rows and, within the segment, its ancestors and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from outrider.modeling.kv_pool import Slots
+from outrider.modeling.placed_slots import PlacedSlots, as_slots
+from outrider.modeling.segment_groups import RaggedSegment, SegmentGroup, group_segments
 from outrider.protocol.token_tree import ancestor_mask
-
-
-class PlacedSlots:
-    """Slots of some rows, copied once to each device whose layers ask for them.
-
-    Args:
-        slots: A slice, which needs no copy, or int64 `[num_rows]` on the CPU.
-    """
-
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._copies: dict[torch.device, Tensor] = {}
-
-    def on(self, device: torch.device) -> Slots:
-        """The slots, where that device can index with them."""
-        if isinstance(self._slots, slice):
-            return self._slots
-        if device not in self._copies:
-            self._copies[device] = self._slots.to(device)
-        return self._copies[device]
-
-
-@dataclass(slots=True)
-class RaggedSegment:
-    """One session's rows.
-
-    Args:
-        start: First row in the batch.
-        stop: Row behind the last.
-        cached_rows: Rows of the session in the pool before this batch.
-        context_slots: Slots of its rows `[0, cached_rows + stop - start)`.
-        visible: Bool `[num_rows, cached_rows + num_rows]`; None where a single row sees all.
-        tail_positions: Positions of the last rows of the context, the new ones among them; rows
-            before are at the positions that they are numbered by. None where no layer has a
-            sliding window.
-    """
-
-    start: int
-    stop: int
-    cached_rows: int
-    context_slots: PlacedSlots
-    visible: Tensor | None
-    tail_positions: Tensor | None = None
-    _bias: dict[tuple[int | None, int, torch.dtype, torch.device], Tensor | None] = field(
-        default_factory=dict
-    )
-
-    def bias(self, window: int | None, group: int, like: Tensor) -> Tensor | None:
-        """Additive attention mask, made once for all layers of a device.
-
-        Args:
-            window: Rows that far behind are invisible (sliding-window layers), or None.
-            group: Query heads per key-value head; the mask is repeated for each.
-            like: Gives dtype and device.
-
-        Returns:
-            `[group * num_rows, cached_rows + num_rows]` of 0 and -inf, or None where all is seen.
-        """
-        key = (window, group, like.dtype, like.device)
-        if key not in self._bias:
-            self._bias[key] = self._make_bias(window, group, like)
-        return self._bias[key]
-
-    def _make_bias(self, window: int | None, group: int, like: Tensor) -> Tensor | None:
-        num_rows, context = self.stop - self.start, self.cached_rows + self.stop - self.start
-        visible = self.visible
-        if window is not None and context > window:
-            tail = self.tail_positions
-            assert tail is not None, "a sliding window needs positions"
-            positions = torch.cat([torch.arange(context - len(tail)), tail])
-            near = positions[self.cached_rows :, None] - positions[None, :] < window
-            visible = near if visible is None else visible & near
-        if visible is None:
-            return None
-        bias = torch.zeros(num_rows, context, dtype=like.dtype)
-        bias.masked_fill_(~visible, -torch.inf)
-        return bias.to(like.device).repeat(group, 1)
 
 
 @dataclass(slots=True)
@@ -100,7 +23,7 @@ class RaggedBatch:
         token_ids: int64 `[num_rows]`.
         position_ids: int64 `[num_rows]`.
         write_slots: Where each row's keys and values go.
-        segments: One per session.
+        groups: The sessions, those that attend together in one.
         logit_rows: Rows whose logits are wanted, int64 `[num_logit_rows]`.
         shares: What the batch was made of, where it may have to be made elsewhere too.
     """
@@ -108,7 +31,7 @@ class RaggedBatch:
     token_ids: Tensor
     position_ids: Tensor
     write_slots: PlacedSlots
-    segments: list[RaggedSegment]
+    groups: Sequence[SegmentGroup]
     logit_rows: Tensor
     shares: Sequence["SegmentRows"] = ()
 
@@ -147,7 +70,7 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
                 start=start,
                 stop=start + num_rows,
                 cached_rows=share.cached_rows,
-                context_slots=as_slots(share.slots),
+                slots=share.slots,
                 visible=_visible(share.parents, share.cached_rows),
                 tail_positions=torch.tensor(new_positions),
             )
@@ -160,7 +83,7 @@ def build_ragged_batch(shares: Sequence[SegmentRows]) -> RaggedBatch:
         token_ids=torch.tensor(token_ids),
         position_ids=torch.tensor(positions),
         write_slots=as_slots(write_slots),
-        segments=segments,
+        groups=group_segments(segments),
         logit_rows=torch.tensor(logit_rows, dtype=torch.int64),
         shares=shares,
     )
@@ -186,10 +109,3 @@ def _visible(parents: Sequence[int], cached_rows: int) -> Tensor | None:
         else torch.from_numpy(ancestor_mask(parents))
     )
     return visible
-
-
-def as_slots(slots: range | list[int]) -> PlacedSlots:
-    """A slice where the slots rise one by one, so that the pool gives a view."""
-    if isinstance(slots, range) or all(b - a == 1 for a, b in pairwise(slots)):
-        return PlacedSlots(slice(slots[0], slots[-1] + 1))
-    return PlacedSlots(torch.tensor(slots))

@@ -32,7 +32,7 @@ class PooledAttention:
             value,
             kv_pool=self._pool,
             write_slots=self._laid.write_slots,
-            segments=self._laid.segments,
+            groups=self._laid.groups,
             rule=ScoreRule(query.shape[-1] ** -0.5),
         )
 
