@@ -4,6 +4,10 @@ The decoder layer is the target's last one, its projections over [embedding; hid
 own for the hidden half; `fc` hands on the highest feature; norm and language-model head are the
 target's. So the first guesses are already tokens of the right kind, which counts where data is
 scarce. What does not fit is drawn at random and named.
+
+An EAGLE-1 head is different: its layer has no norm in front, reads features behind the target's
+final norm, and its output is a feature again. There the norm is folded into the projections, and
+what the layer adds begins at nothing.
 """
 
 from collections.abc import Sequence
@@ -21,7 +25,8 @@ from outrider.modeling.heads.heads import TARGET_IDS, expected_shapes
 
 RANDOM_STD = 0.02
 _LAYER = "layers.{}."
-_JOINED = tuple(f"self_attn.{one}_proj.weight" for one in "qkv")  # read [embedding; hidden]
+_READING = tuple(f"self_attn.{one}_proj.weight" for one in "qkv")
+_ADDING = ("self_attn.o_proj.weight", "mlp.down_proj.weight")
 _EMBEDDING_ENDING = "embed_tokens.weight"
 
 
@@ -183,12 +188,25 @@ def _from_target(
             return weights.find(_LAYER.format(0) + part, shape)
         if part == "hidden_norm.weight":
             return weights.find(layer + "input_layernorm.weight", shape)
-        if part in _JOINED:
+        if part in _READING:  # [embedding; hidden]
             hidden_half = weights.find(layer + part, (shape[0], shape[1] // 2))
             if hidden_half is None:
                 return None
             return torch.cat([torch.zeros_like(hidden_half), hidden_half], dim=1)
-    return weights.find(layer + part, shape)
+    found = weights.find(layer + part, shape)
+    if found is None or config.kind is not HeadKind.EAGLE1 or index != "0":
+        return found
+    if part in _ADDING:
+        return torch.zeros_like(found)
+    return found * _folded_norm(layer, weights) if part in _READING else found
+
+
+def _folded_norm(layer: str, weights: TargetWeights) -> Tensor | float:
+    """What the layer's input norm does to a feature of usual length, `[target_hidden_size]`."""
+    final, own = weights.find("norm.weight"), weights.find(layer + "input_layernorm.weight")
+    if final is None or own is None:
+        return 1.0
+    return own / final.square().mean().sqrt()
 
 
 def _pass_on_the_last(shape: tuple[int, ...]) -> Tensor | None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from outrider.modeling.heads.causal_attention import causal_attend
 from outrider.modeling.heads.checkpoints import BadCheckpoint, TargetFiles
 from outrider.modeling.heads.head_config import FINAL_NORM, HeadKind
 from outrider.modeling.heads.heads import build_head
@@ -59,9 +60,24 @@ def test_an_eagle1_head_reads_what_the_language_model_head_reads(llama):
     initial = initial_head(config, files, TARGET_IDS, from_target=True, seed=0)
     assert config.feature_layers == (FINAL_NORM,)
     assert initial.drawn == ()
-    expected = model.model.layers[-1].self_attn.q_proj.weight
-    assert torch.equal(initial.tensors["layers.0.self_attn.q_proj.weight"], expected)
-    build_head(config, initial.tensors, torch.float32, "cpu")
+    last, final = model.model.layers[-1], model.model.norm.weight
+    features = torch.randn(200, 16) * final  # as the final norm leaves them
+    expected = last.self_attn.q_proj(last.input_layernorm(features))
+    found = features @ initial.tensors["layers.0.self_attn.q_proj.weight"].T
+    similar = torch.cosine_similarity(found.flatten(), expected.flatten(), dim=0)
+    assert similar > 0.9
+    assert 0.5 < found.norm() / expected.norm() < 2.0
+
+
+def test_an_eagle1_head_begins_by_repeating_the_feature(llama):
+    """The target's layer over features behind its final norm would blow them up."""
+    _, files = llama
+    config = head_config(files, HeadKind.EAGLE1, (), 4)
+    tensors = initial_head(config, files, TARGET_IDS, from_target=True, seed=0).tensors
+    head = build_head(config, tensors, torch.float32, "cpu")
+    features = torch.randn(3, 16)
+    out = head(torch.tensor([5, 6, 7]), features, torch.arange(3), causal_attend)
+    torch.testing.assert_close(out.feedback, features)
 
 
 def test_at_random_only_the_vocabulary_is_the_targets(llama):
