@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from outrider.modeling.placed_slots import PlacedSlots, as_slots
-from outrider.modeling.segment_groups import RaggedSegment, SegmentGroup, group_segments
+from outrider.modeling.ragged_segment import RaggedSegment
+from outrider.modeling.segment_groups import SegmentGroup, group_segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import torch
 
 from outrider.modeling.kv_pool import KvPool, LayerShape
 from outrider.modeling.ragged_batch import SegmentRows, build_ragged_batch
+from outrider.modeling.ragged_segment import RaggedSegment
 from outrider.modeling.segment_attention import ScoreRule, attend_segments
 from outrider.modeling.segment_groups import (
     LEAST_FILLED,
     MOST_CONTEXT,
     MOST_ROWS,
-    RaggedSegment,
     SegmentGroup,
     group_segments,
 )
