@@ -133,8 +133,13 @@ def _on_drop(what: str, dropped: Counter) -> OnDrop:
 
     def tell(session_id: bytes, reason: DropReason, text: str) -> None:
         dropped.labels(reason.value).inc()
-        logger.warning(
-            "session %s goes on without its %s: %s, %s", short_id(session_id), what, reason, text
+        logger.log(
+            logging.DEBUG if reason is DropReason.RESTING else logging.WARNING,
+            "session %s goes on without its %s: %s, %s",
+            short_id(session_id),
+            what,
+            reason,
+            text,
         )
 
     return tell

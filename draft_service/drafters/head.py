@@ -81,7 +81,7 @@ class HeadDrafter:
             text = f"before row {rows.first_row}"
             passes.drop(session, DropReason.MISSING_FEATURES, text)
         if session.ready_rows > PASS_ROWS and self._trees.rests:
-            self._trees.let_go(session)
+            passes.drop(session, DropReason.RESTING, "before its prompt was read")
         while session.ready_rows > PASS_ROWS:
             passes.absorb({session: PASS_ROWS}, {})
 

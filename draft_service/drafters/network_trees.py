@@ -19,7 +19,7 @@ from draft_service.drafters.growth import Growth, Sources
 from draft_service.drafters.hindsight import learn
 from draft_service.drafters.network_passes import NetworkPasses, OnDrop
 from draft_service.drafters.network_session import NetworkSession
-from draft_service.drafters.network_watch import NetworkWatch, RoundCost
+from draft_service.drafters.network_watch import DropReason, NetworkWatch, RoundCost
 from draft_service.drafters.ngram_text import NgramText
 from draft_service.drafters.pace import Pace
 from draft_service.drafters.recent_load import RecentLoad
@@ -58,7 +58,8 @@ class NetworkTrees:
         network: The head or draft model.
         extents: Slots of its pool; methods that share a network share them too.
         options: How the network is used.
-        on_drop: Told of each session that loses its network: id, reason, and words.
+        on_drop: Told of each session that loses its network, or begins without: id, reason, and
+            words.
         clock: Seconds, monotonic.
 
     Attributes:
@@ -77,6 +78,7 @@ class NetworkTrees:
         self.sessions: dict[bytes, NetworkSession] = {}
         self.passes = NetworkPasses(network, extents, on_drop, clock)
         self._network, self._extents, self._options = network, extents, options
+        self._on_drop = on_drop
         self._clock, self._pace, self._load = clock, Pace(), RecentLoad()
         self._shared_calibration = Calibration()
         self._shared_rates = AcceptanceRates()
@@ -100,18 +102,14 @@ class NetworkTrees:
             rows=None if rests else DraftRows(self._network, self._extents, source),
             watch=NetworkWatch(),
         )
+        if rests:
+            self._on_drop(session_id, DropReason.RESTING, "from the beginning")
         return session
 
     @property
     def rests(self) -> bool:
         """True where the network is not asked now."""
         return self._rests(len(self.sessions))
-
-    def let_go(self, session: NetworkSession) -> None:
-        """Takes a session's network away because it rests, not because it failed."""
-        if session.rows is not None:
-            session.rows.release()
-            session.rows = None
 
     def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
         """As `Drafter.draft`."""

@@ -20,6 +20,7 @@ class DropReason(StrEnum):
     TOO_LONG = "too_long"  # more tokens than a draft model was made for
     NO_ROOM = "no_room"  # the draft KV pool is full
     FAILED = "failed"  # it raised an error
+    RESTING = "resting"  # nothing is wrong with it: streams are faster without, at this load
 
 
 @dataclass(frozen=True, slots=True)
