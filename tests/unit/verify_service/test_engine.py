@@ -1,4 +1,4 @@
-"""Single rules of the verify engine; whole conversations are in tests/unit/test_*conversation*.py."""
+"""Single rules of the verify engine; whole conversations: tests/unit/test_*conversation*.py."""
 
 import numpy as np
 import pytest
