@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -342,7 +343,7 @@ def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_trie
     stage = Stage(clock=Clock(1.0))
     names = itertools.count()
     features_wanted, sizes, passes = [], [], []
-    lanes: list[list] = [[b"", 0], [b"", 8], [b"", 16], [b"", 24]]
+    lanes: list[list[Any]] = [[b"", 0], [b"", 8], [b"", 16], [b"", 24]]
     for _ in range(2500):
         for lane in lanes:
             if lane[1] % 30 == 0 or not lane[0]:
