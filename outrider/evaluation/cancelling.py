@@ -95,7 +95,8 @@ class CancelRun:
         async def run_lane() -> None:
             nonlocal cancelled
             for _ in numbers:
-                cancelled += await self._cancel_one()
+                was_cut = await self._cancel_one()  # first: other lanes count meanwhile
+                cancelled += was_cut
                 on_cancel()
 
         await asyncio.gather(*(run_lane() for _ in range(self._streams)))
