@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "OUTRIDER_VERIFY_MAX_NODES": "16",
     "OUTRIDER_VERIFY_KV_CACHE_MIB": "64",
     "OUTRIDER_DRAFT_THREADS": "1",
+    "OUTRIDER_DRAFT_FULL_TREES": "true",  # else the head may rest, and nothing be accepted
 }
 
 

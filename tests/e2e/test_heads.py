@@ -47,6 +47,7 @@ def head_client(
         "OUTRIDER_DRAFT_HEAD": str(head),
         "OUTRIDER_DRAFT_TARGET": str(tiny_model.folder),
         "OUTRIDER_DRAFT_CANARY": "false",  # it has learnt nothing
+        "OUTRIDER_DRAFT_FULL_TREES": "true",  # else it rests: the tiny target is too fast for it
     }
     with Service(ServiceOptions(str(tiny_model.folder), "float32", 1, environment)) as service:
         client = Client(service.address)
