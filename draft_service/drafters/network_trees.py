@@ -78,7 +78,6 @@ class NetworkTrees:
         self.sessions: dict[bytes, NetworkSession] = {}
         self.passes = NetworkPasses(network, extents, on_drop, clock)
         self._network, self._extents, self._options = network, extents, options
-        self._on_drop = on_drop
         self._clock, self._pace, self._load = clock, Pace(), RecentLoad()
         self._shared_calibration = Calibration()
         self._shared_rates = AcceptanceRates()
@@ -99,11 +98,11 @@ class NetworkTrees:
             sampling=sampling,
             is_coupled=self._options.is_coupled,
             sources=Sources(drawing, calibration, text, self._options.shape),
-            rows=None if rests else DraftRows(self._network, self._extents, source),
+            rows=DraftRows(self._network, self._extents, source),
             watch=NetworkWatch(),
         )
         if rests:
-            self._on_drop(session_id, DropReason.RESTING, "from the beginning")
+            self.passes.drop(session, DropReason.RESTING, "from the beginning")
         return session
 
     @property
