@@ -87,6 +87,8 @@ class BenchRun:
             return Sample(group[0].task, timing, timing.last_s)
         answers: list[Answer] = []
         requests = [chat_request(prompt.text, method, self._max_new_tokens) for prompt in group]
+        for request in requests:  # no method finds in the prefix cache what another one has read
+            request.cache_salt = method
         await ask_all(self._stub, requests, len(requests), lambda _, answer: answers.append(answer))
         return sample_of(group[0].task, answers)
 

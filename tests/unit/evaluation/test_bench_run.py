@@ -40,6 +40,7 @@ async def test_methods_take_turns_and_each_goes_first_as_often() -> None:
     methods = [request.speculation.method for request in stub.requests]
     assert methods == ["none", "ngram"] + ["none", "ngram", "ngram", "none"] * 3
     assert tasks == ["qa", "sum"] * 3
+    assert [request.cache_salt for request in stub.requests] == methods, "no cache of another one"
     assert [sample.rounds.rounds for sample in samples["ngram"]] == [2] * 6
     assert [sample.timing.first_tokens for sample in samples["ngram"]] == [2] * 6
     assert [sample.timing.tokens for sample in samples["none"]] == [4] * 6

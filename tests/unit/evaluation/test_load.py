@@ -74,6 +74,17 @@ async def test_a_closed_loop_keeps_so_many_streams_and_methods_take_turns() -> N
 
 
 @pytest.mark.asyncio
+async def test_no_point_finds_the_prompts_of_another_one_in_the_prefix_cache() -> None:
+    stub = FakeStub()
+    loads = [Load(1), Load(3), Load(rate=1e6)]
+    await load_run(stub, "none", "ngram").run(loads, 6, lambda _: None)
+    warming, *measured = (request.cache_salt for request in stub.requests[1:])
+    assert warming == ""
+    assert len(set(measured)) == len(loads) * 2
+    assert [measured.count(salt) for salt in dict.fromkeys(measured)] == [6] * 6
+
+
+@pytest.mark.asyncio
 async def test_an_open_loop_counts_what_is_refused() -> None:
     stub = FakeStub(failing_from=4)  # the first one warms up
     (point,) = await load_run(stub, "none").run([Load(rate=1e6)], 6, lambda _: None)
