@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
+from draft_service.company import ALONE, Company
 from draft_service.feature_intake import FeatureIntake
 from outrider.protocol.decoding import FinishReason, Speculation, TopLogProbs
 from outrider.protocol.errors import OutriderError
@@ -143,7 +144,7 @@ class Drafting:
         intake: Features of this placement; None where none are wanted.
         failovers: How often it lost its verify worker.
         feature_losses: How often features were lost on the way.
-        other_rows: Rows of other sessions in the last verify step.
+        company: Who shared the last verify step.
         draft_started: When drafting of the outstanding tree began, seconds.
         sent_at: When the outstanding tree was sent, seconds.
         draft_us: Drafting time of the outstanding tree.
@@ -161,7 +162,7 @@ class Drafting:
     intake: FeatureIntake | None = None
     failovers: int = 0
     feature_losses: int = 0
-    other_rows: int = 0
+    company: Company = ALONE
     draft_started: float = 0.0
     sent_at: float = 0.0
     draft_us: int = 0

@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from draft_service.company import seen_in
 from draft_service.drafters.drafter import Drafter, TreeBudget
 from draft_service.drafting import Drafting, Event, Failed, round_done
 from draft_service.fleet import Outbox, VerifyFleet
@@ -199,7 +200,7 @@ class DraftEngine:
             max_depth=min(wish.depth or self._limits.max_depth, target.max_depth, max(0, left - 1)),
             parallel_degree=wish.parallel_degree or self._limits.parallel_degree,
             cost_table=FREE_ROWS if is_full else identity.cost_table,
-            other_rows=drafting.other_rows,
+            company=drafting.company,
             is_full=is_full,
         )
 
@@ -218,9 +219,9 @@ class DraftEngine:
         if committed is None or tree is None:
             self.stale_messages += 1
             return
-        # The first step of a placement holds its own prefill too, which says nothing of others.
-        others = verdict.batch_rows - len(tree) if verdict.round else 0
-        drafting.other_rows = max(0, others)
+        if (identity := self.fleet.links[link].identity) is not None:
+            table = identity.cost_table
+            drafting.company = seen_in(verdict, len(tree), table, drafting.company)
         self._features.hand_over(drafting)
         self._drafters[drafting.method].commit(
             drafting.session_id, verdict.accepted_indices, committed.token_ids

@@ -154,7 +154,7 @@ def written(path: tuple[int, ...]) -> str:
 
 def _size(survival: Sequence[float], budget: TreeBudget, draft_micros: float) -> TreeSize:
     falling = sorted(survival, reverse=True)[: budget.max_nodes - 1]
-    return best_size(falling, budget.cost_table, budget.other_rows, draft_micros)
+    return best_size(falling, budget.cost_table, budget.company, draft_micros)
 
 
 def _places(tree: Tree, node: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from draft_service.company import ALONE, Company
 from outrider.protocol.messages import CostTable
 
 
@@ -20,16 +21,16 @@ class TreeSize(NamedTuple):
 
 
 def best_node_count(
-    survival_probs: Sequence[float], cost_table: CostTable, other_rows: int = 0
+    survival_probs: Sequence[float], cost_table: CostTable, company: Company = ALONE
 ) -> int:
     """Chooses how many drafted nodes to keep; arguments and result are those of `best_size`."""
-    return best_size(survival_probs, cost_table, other_rows).node_count
+    return best_size(survival_probs, cost_table, company).node_count
 
 
 def best_size(
     survival_probs: Sequence[float],
     cost_table: CostTable,
-    other_rows: int = 0,
+    company: Company = ALONE,
     draft_micros: float = 0.0,
 ) -> TreeSize:
     """Chooses how many drafted nodes to keep.
@@ -37,19 +38,19 @@ def best_size(
     Args:
         survival_probs: Probability that each drafted node is accepted, falling, `[num_drafted]`.
         cost_table: Time of a forward pass by its rows.
-        other_rows: Rows that other sessions bring to the same pass. Each counts as one committed
-            token: an overestimate, so that a loaded worker is given smaller trees.
+        company: What other sessions bring to the same pass.
         draft_micros: Time that drafting has taken already, whatever the size.
 
     Returns:
         Drafted nodes to keep, 0 (plain decoding) to `num_drafted`. Of equal sizes the smaller.
     """
-    micros = _micros(cost_table, other_rows + 1, len(survival_probs) + 1)
-    expected = 1.0 + other_rows
-    best = TreeSize(0, expected / (draft_micros + micros[0]))
+    micros = _micros(cost_table, company.rows + 1, len(survival_probs) + 1)
+    before = draft_micros + company.extra_micros
+    expected = 1.0 + company.tokens
+    best = TreeSize(0, expected / (before + micros[0]))
     for count, survival in enumerate(survival_probs, start=1):
         expected += survival
-        speed = expected / (draft_micros + micros[count])
+        speed = expected / (before + micros[count])
         if speed > best.speed:
             best = TreeSize(count, speed)
     return best

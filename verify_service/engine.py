@@ -63,11 +63,13 @@ class Finished:
 
 
 class _Run(NamedTuple):
-    """How a step was run: its start, seconds; the clock; the rows of its forward pass."""
+    """How a step was run: its start, seconds; the clock; rows, trees and their nodes."""
 
     started: float
     clock: Callable[[], float]
     num_rows: int
+    num_trees: int
+    num_nodes: int
 
 
 class _Outcome(NamedTuple):
@@ -200,7 +202,8 @@ class VerifyEngine:
             clock: Asked when a session's tokens have been drawn, since drawing takes time too.
         """
         finished = Finished()
-        run = _Run(started, clock, step.num_rows)
+        sizes = step.tree_sizes
+        run = _Run(started, clock, step.num_rows, len(sizes), sum(sizes))
         outcomes = [
             self._advance(session, segment, tokens, run, finished)
             for session, segment, tokens in zip(
@@ -294,6 +297,8 @@ class VerifyEngine:
             queue_us=max(0, round((run.started - session.waiting_since) * 1e6)),
             verify_us=round((ended - run.started) * 1e6),
             batch_rows=run.num_rows,
+            batch_trees=run.num_trees,
+            batch_nodes=run.num_nodes,
         )
         session.extend(token_ids[: plan.kept_count])
         session.ledger.decide(verdict)

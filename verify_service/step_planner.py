@@ -26,6 +26,15 @@ class Step:
         """Rows of the pass."""
         return sum(len(segment.token_ids) for segment in self.segments)
 
+    @property
+    def tree_sizes(self) -> list[int]:
+        """Nodes of each tree of the pass."""
+        return [
+            len(segment.token_ids) - segment.tree_start
+            for segment in self.segments
+            if segment.tree_start is not None
+        ]
+
 
 class StepPlanner:
     """Plans steps over the sessions of one worker.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from draft_service.company import ALONE, Company
 from outrider.protocol.decoding import Sampling
 from outrider.protocol.messages import CostTable, FeatureRows
 from outrider.protocol.token_tree import TokenTree
@@ -18,7 +19,7 @@ class TreeBudget:
         max_depth: Most drafted tokens on one path; 0 allows the root only.
         parallel_degree: Most children per node.
         cost_table: Time of a forward pass by its rows.
-        other_rows: Rows that other sessions bring to the same pass.
+        company: What other sessions bring to the same pass.
         is_full: As many nodes are wanted as there may be; the cost table says that they are free.
     """
 
@@ -26,7 +27,7 @@ class TreeBudget:
     max_depth: int
     parallel_degree: int
     cost_table: CostTable
-    other_rows: int = 0
+    company: Company = ALONE
     is_full: bool = False
 
 

@@ -163,10 +163,11 @@ class NetworkTrees:
             return True
         now, open_count = self._clock(), len(self.sessions)
         self._load.note(open_count, now)
-        for session in sessions:
-            if session.turn is not None:
-                tokens = len(session.token_ids) - session.turn.token_count
-                self._pace.note(open_count, session.turn.asked, tokens, now - session.turn.began)
+        for session, budget in zip(sessions, budgets, strict=True):
+            if (turn := session.turn) is not None:
+                tokens, seconds = len(session.token_ids) - turn.token_count, now - turn.began
+                met_prefill = budget.company.has_prefill
+                self._pace.note(open_count, turn.asked, tokens, seconds, met_prefill)
         asks = self._pace.asks(open_count)
         with_network = sum(one.rows is not None for one in self.sessions.values())
         # Asking a few of many says nothing of asking all: a trial begins when they have come.
@@ -234,7 +235,8 @@ def _that_fit(sessions: Sequence[NetworkSession]) -> dict[NetworkSession, int]:
 
 def _cost(growth: Growth, network_micros: float, session_count: int) -> RoundCost:
     """What a finished tree costs, as far as the network is to blame."""
-    table, alone = growth.budget.cost_table, growth.budget.other_rows + 1
+    table, company = growth.budget.cost_table, growth.budget.company
     spoken = sum(growth.tree.nodes[node].origin.has_network for node in growth.kept)
-    plain = table.micros_at(alone)
-    return RoundCost(network_micros, table.micros_at(alone + spoken) - plain, plain / session_count)
+    lone = table.micros_at(company.rows + 1)
+    verify = table.micros_at(company.rows + 1 + spoken) - lone
+    return RoundCost(network_micros, verify, (lone + company.extra_micros) / session_count)

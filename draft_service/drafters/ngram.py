@@ -85,7 +85,7 @@ def _draft(session: _Session, budget: TreeBudget) -> TokenTree:
 
     root = _State(text.places())
     tree = grow_tree(text.last_token, root, children_of, budget.max_nodes, budget.max_depth)
-    kept = 1 + best_node_count(tree.survival_probs[1:], budget.cost_table, budget.other_rows)
+    kept = 1 + best_node_count(tree.survival_probs[1:], budget.cost_table, budget.company)
     session.last_tree = tree
     return tree.first(kept)
 

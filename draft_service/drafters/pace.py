@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 SPELL_ROUNDS = 4  # of each session, behind one that settles in
 FIRST_STAY = {True: 8, False: 32}  # spells of the way that is kept until the other one is tried
+PREFILL_ROUNDS = 8  # in a row, of each session, are left out; where prefill never ends they count
 LONGEST_STAY = {True: 128, False: 512}  # behind trials that were lost
 CLEARLY = 0.8  # a way with less than this share of the other's speed has lost already
 WEIGHT = 0.5  # of the newest spell
@@ -28,6 +29,7 @@ class _Load:
         notes: Rounds of this spell.
         tokens: Of those that count.
         seconds: Of those that count.
+        prefill_rounds: Rounds that met prefill since the last one that did not.
     """
 
     asks: bool = True
@@ -38,9 +40,13 @@ class _Load:
     notes: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    prefill_rounds: int = 0
 
-    def take(self, tokens: int, seconds: float, session_count: int) -> None:
+    def take(self, tokens: int, seconds: float, session_count: int, met_prefill: bool) -> None:
         """Takes a round of this spell; the first one of each session lets it settle in."""
+        self.prefill_rounds = self.prefill_rounds + 1 if met_prefill else 0
+        if 0 < self.prefill_rounds <= PREFILL_ROUNDS * session_count:
+            return
         self.notes += 1
         if self.notes > session_count:
             self.tokens += tokens
@@ -73,17 +79,14 @@ class _Load:
         self.notes, self.tokens, self.seconds = 0, 0, 0.0
 
     def _choose(self) -> None:
-        other = not self.asks
-        if other not in self.rates:
-            self.asks = other
-        elif self._is_trial:
+        if self._is_trial:
             self._judge_trial()
-        else:
-            self.spells_left -= 1
-            # Rates of other times are no reason to have prompts read.
-            has_fallen = self.kept and self.rates[other] > self.rates[self.kept]
-            if self.spells_left <= 0 or has_fallen:
-                self.asks = other
+            return
+        self.spells_left -= 1
+        # Rates of other times are no reason to have prompts read.
+        has_fallen = self.kept and self.rates.get(False, 0.0) > self.rates[True]
+        if self.spells_left <= 0 or has_fallen:
+            self.asks = not self.asks
 
     def _judge_trial(self) -> None:
         trial, kept = self.asks, self.kept
@@ -109,7 +112,14 @@ class Pace:
         """
         return self._load(session_count).asks
 
-    def note(self, session_count: int, asked: bool, tokens: int, seconds: float) -> None:
+    def note(
+        self,
+        session_count: int,
+        asked: bool,
+        tokens: int,
+        seconds: float,
+        met_prefill: bool = False,
+    ) -> None:
         """Takes one round of one session, from its tree to its next one.
 
         Args:
@@ -117,19 +127,24 @@ class Pace:
             asked: The network was asked for that tree.
             tokens: That the round committed.
             seconds: That it took, waiting included.
+            met_prefill: Its pass held prefill too, which would drown what can be learnt from it.
         """
         load = self._load(session_count)
         if asked is load.asks:  # else it began before this spell
-            load.take(tokens, seconds, session_count)
+            load.take(tokens, seconds, session_count, met_prefill)
 
     def _load(self, session_count: int) -> _Load:
         """Loads are alike where their sessions round up to the same power of two.
 
-        One that is new begins as the nearest one that is known does.
+        One that is new begins as the nearest one that is known does, and soon tries the other way;
+        but where fewer sessions let the network rest already, more of them are in no hurry.
         """
         size = (session_count - 1).bit_length()
         if size not in self._loads:
             nearest = min(self._loads, key=lambda known: abs(known - size), default=None)
             way = True if nearest is None else self._loads[nearest].kept
-            self._loads[size] = _Load(asks=way, kept=way, stay=FIRST_STAY[way])
+            load = _Load(asks=way, kept=way, stay=FIRST_STAY[way])
+            if nearest is not None and nearest < size and not way:
+                load.spells_left = load.stay
+            self._loads[size] = load
         return self._loads[size]

@@ -184,6 +184,8 @@ def _build_verdict(message: m.Verdict) -> pb.Verdict:
         queue_us=min(message.queue_us, m.MAX_UINT32),
         verify_us=min(message.verify_us, m.MAX_UINT32),
         batch_rows=message.batch_rows,
+        batch_trees=message.batch_trees,
+        batch_nodes=message.batch_nodes,
     )
 
 
@@ -200,6 +202,8 @@ def _read_verdict(proto: pb.Verdict) -> m.Verdict:
         queue_us=proto.queue_us,
         verify_us=proto.verify_us,
         batch_rows=proto.batch_rows,
+        batch_trees=proto.batch_trees,
+        batch_nodes=proto.batch_nodes,
     )
 
 

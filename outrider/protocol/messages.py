@@ -266,6 +266,8 @@ class Verdict:
         queue_us: Arrival to the start of the forward pass, microseconds.
         verify_us: Forward pass and acceptance, microseconds.
         batch_rows: Rows of the forward pass this round was part of.
+        batch_trees: Trees among them.
+        batch_nodes: Nodes of all those trees; the other rows are prefill.
         top_log_probs: One per committed token where wanted, else empty.
     """
 
@@ -279,6 +281,8 @@ class Verdict:
     queue_us: int = 0
     verify_us: int = 0
     batch_rows: int = 0
+    batch_trees: int = 0
+    batch_nodes: int = 0
     top_log_probs: tuple[TopLogProbs, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,14 +1,19 @@
 """Whole conversations over a table target: output equal to plain decoding, whatever is drafted."""
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draft_service.company import ALONE, Company
+from draft_service.drafters.drafter import TreeBudget
+from draft_service.drafters.none import NoDrafter
 from outrider.protocol import messages as m
 from outrider.protocol.decoding import FinishReason, Sampling, Speculation
+from outrider.protocol.token_tree import TokenTree
 from tests.fakes.conversation import EOS, Conversation, identity, plain_tokens
 from tests.fakes.random_drafter import RandomDrafter
 from tests.fakes.table_target import hashed_logits, markov_logits
@@ -252,3 +257,33 @@ def test_full_trees_have_all_nodes_whatever_rows_cost():
         assert sum(done.drafted_count for done in talk.rounds[two]) > 0, "one that asks for them"
     assert sum(sizes[False]) == 0
     assert sum(sizes[True]) > 0
+
+
+class CompanySpy(NoDrafter):
+    """Keeps what it is told of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[set[Company]] = []
+
+    def draft(self, session_ids: Sequence[bytes], budgets: Sequence[TreeBudget]) -> list[TokenTree]:
+        self.seen.append({budget.company for budget in budgets})
+        return super().draft(session_ids, budgets)
+
+
+def test_drafters_are_told_who_shares_the_passes():
+    spy = CompanySpy()
+    talk = Conversation(markov_logits(8, 1), drafters={"spy": spy}, token_budget=8)
+    talk.greet()
+    for name in "abc":
+        talk.open(name, [1, 2, 3], method="spy", max_new_tokens=30, ignore_eos=True)
+    for _ in range(10):
+        talk.turn()
+    assert spy.seen[0] == {ALONE}, "nothing is known yet"
+    assert spy.seen[-1] == {Company(rows=2, tokens=2.0)}
+    talk.open("late", [1] * 12, method="spy", max_new_tokens=3, ignore_eos=True)
+    for _ in range(3):
+        talk.turn()
+    assert Company(rows=2, tokens=2.0, has_prefill=True) in spy.seen[-1]
+    talk.run()
+    assert spy.seen[-1] == {Company(rows=2, tokens=2.0)}

@@ -1,117 +1,30 @@
 """Drafting with a head that is a table: bookkeeping, limits, and what goes wrong."""
 
-import itertools
 import math
 import random
-from typing import Any
 
 import pytest
 
-from draft_service.drafters.drafter import TreeBudget
-from draft_service.drafters.head import MAX_ROUNDS_BEHIND, HeadDrafter
-from draft_service.drafters.network_trees import PASS_ROWS, NetworkOptions
+from draft_service.drafters.head import MAX_ROUNDS_BEHIND
+from draft_service.drafters.network_trees import PASS_ROWS
 from draft_service.drafters.network_watch import LATE_WINDOWS, WINDOW, DropReason
 from draft_service.drafters.ngram import NgramDrafter
-from draft_service.row_extents import RowExtents
-from draft_service.tree_shape import DynamicShape
 from outrider.protocol.decoding import Sampling
 from outrider.protocol.features import TensorType
-from outrider.protocol.messages import CostTable, FeatureRows
+from outrider.protocol.messages import FeatureRows
 from outrider.protocol.token_tree import TokenTree
-from tests.fakes.table_head import LAYOUT, TableHead, features_of
+from tests.fakes.table_head import LAYOUT, features_of
 from tests.fakes.table_network import GuessesOf
-
-FREE = CostTable((1, 64), (100_000, 100_001))
-DEAR = CostTable((1, 2), (1000, 2000))
-VOCAB = 40
-Drops = list[tuple[bytes, DropReason]]
-
-
-def next_token(text: list[int] | tuple[int, ...]) -> int:
-    """The target: any function of all tokens before."""
-    return random.Random(str(tuple(text))).randrange(VOCAB)
-
-
-def good_guesses(prefix: tuple[int, ...]) -> list[tuple[int, float]]:
-    """A head that mostly knows; its best guess is wrong where the tokens sum to a multiple of 4."""
-    right = next_token(prefix)
-    best = [right, (right + 1) % VOCAB, (right + 2) % VOCAB]
-    if sum(prefix) % 4 == 0:
-        best = best[1:] + best[:1]
-    return list(zip(best, (0.6, 0.2, 0.1), strict=True))
-
-
-def bad_guesses(prefix: tuple[int, ...]) -> list[tuple[int, float]]:
-    return [(VOCAB + 1, 0.6), (VOCAB + 2, 0.3)]
-
-
-class Clock:
-    """Moves on by `step` each time it is read, seconds."""
-
-    def __init__(self, step: float = 0.0) -> None:
-        self.now, self.step = 0.0, step
-
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
-
-
-class Stage:
-    """Sessions over a table target, driven as the engine drives a drafter."""
-
-    def __init__(
-        self,
-        guesses_of: GuessesOf = good_guesses,
-        has_text: bool = False,
-        slots: int = 4096,
-        clock: Clock | None = None,
-        may_rest: bool = True,
-    ) -> None:
-        self.network = TableHead(guesses_of, slots)
-        self.extents = RowExtents(slots)
-        self.drops: Drops = []
-        self.drafter = HeadDrafter(
-            self.network,
-            self.extents,
-            NetworkOptions(DynamicShape(), has_text, may_rest=may_rest),
-            lambda session_id, reason, text: self.drops.append((session_id, reason)),
-            clock or Clock(),
-        )
-        self.texts: dict[bytes, list[int]] = {}
-
-    def open(self, name: str, length: int = 5) -> bytes:
-        session_id = name.encode().ljust(16, b".")
-        self.texts[session_id] = [random.Random(name).randrange(VOCAB) for _ in range(length)]
-        self.drafter.open(session_id, self.texts[session_id], Sampling())
-        return session_id
-
-    def round(self, *session_ids: bytes, **options) -> list[TokenTree]:
-        """Draft, verdict, features, commit."""
-        trees = self.drafter.draft(session_ids, [budget(**options)] * len(session_ids))
-        for session_id, tree in zip(session_ids, trees, strict=True):
-            self.settle(session_id, tree)
-        return trees
-
-    def settle(self, session_id: bytes, tree: TokenTree, has_features: bool = True) -> int:
-        """The verdict on a tree; the tokens that it committed."""
-        text = self.texts[session_id]
-        accepted: list[int] = []
-        node, children, committed = 0, tree.children(), [next_token(text)]
-        while (child := children[node].get(committed[-1])) is not None:
-            accepted.append(child)
-            node = child
-            committed.append(next_token([*text, *committed]))
-        text += committed
-        first = self.drafter.features_from(session_id)
-        if first is not None and has_features:
-            self.drafter.take_features(features_of(session_id, text, first, len(text) - 1))
-        self.drafter.commit(session_id, accepted, committed)
-        return len(committed)
-
-
-def budget(**options) -> TreeBudget:
-    values = {"max_nodes": 12, "max_depth": 4, "parallel_degree": 3, "cost_table": FREE, **options}
-    return TreeBudget(**values)
+from tests.unit.draft_service import head_stage
+from tests.unit.draft_service.head_stage import (
+    DEAR,
+    VOCAB,
+    Clock,
+    Stage,
+    bad_guesses,
+    budget,
+    good_guesses,
+)
 
 
 def test_the_first_round_has_no_features_and_the_second_a_tree():
@@ -325,109 +238,6 @@ def test_a_head_that_takes_longer_than_it_saves_is_dropped():
     assert len(slow.round(a)[0]) == 1
 
 
-def test_a_head_that_costs_more_than_it_saves_rests_and_is_ready_when_asked_again():
-    """Each pass takes a second here, and a round without one hardly any time."""
-    stage = Stage(clock=Clock(1.0))
-    a = stage.open("a")
-    sizes = [len(stage.round(a)[0]) for _ in range(800)]
-    first = sizes.index(1, 1)  # the first round of all has no features yet
-    assert sizes[first:].count(1) > 0.9 * len(sizes[first:])
-    assert max(sizes[first + 100 :]) > 1, "it is tried again, and has not forgotten"
-    assert PASS_ROWS in stage.network.passes, "rows that wait are run together"
-    assert len(stage.network.passes) < 0.4 * len(sizes)
-    assert stage.drops == []
-
-
-def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_tried_with_new_ones():
-    """As above, with streams of thirty rounds, four at a time."""
-    stage = Stage(clock=Clock(1.0))
-    names = itertools.count()
-    features_wanted, sizes, passes = [], [], []
-    lanes: list[list[Any]] = [[b"", 0], [b"", 8], [b"", 16], [b"", 24]]
-    for _ in range(2500):
-        for lane in lanes:
-            if lane[1] % 30 == 0 or not lane[0]:
-                stage.drafter.close(lane[0])
-                lane[0] = stage.open(f"{next(names)}")
-                features_wanted.append(stage.drafter.features_from(lane[0]) is not None)
-            lane[1] += 1
-        before = len(stage.network.passes)
-        sizes += [len(tree) for tree in stage.round(*(lane[0] for lane in lanes))]
-        passes.append(len(stage.network.passes) - before)
-    assert all(features_wanted[:4]), "nothing is known yet"
-    late = features_wanted[20:]
-    assert 0 < sum(late) < 0.1 * len(late), "most begin without; some for a trial"
-    assert sum(passes[1250:]) < 0.3 * 1250
-    assert {reason for _, reason in stage.drops} == {DropReason.RESTING}
-
-
-def test_the_first_of_many_that_come_back_begin_without_a_head_that_rests_for_many():
-    """Each of the fast rounds of one stream pays for the head; those of four do not."""
-    clock = Clock()
-    stage = Stage(clock=clock)
-
-    def rounds(count: int, *session_ids: bytes) -> None:
-        for _ in range(count):
-            before = len(stage.network.passes)
-            stage.round(*session_ids)
-            asked = len(stage.network.passes) > before
-            clock.now += 0.01 + 0.1 * (asked and len(session_ids) > 1)
-
-    four = [stage.open(f"{number}") for number in range(4)]
-    rounds(60, *four)
-    for session_id in four:
-        stage.drafter.close(session_id)
-    assert stage.drafter.features_from(stage.open("soon")) is None
-    clock.now += 11.0
-    stage.drafter.close(b"soon".ljust(16, b"."))
-    assert stage.drafter.features_from(stage.open("later")) == 0
-
-
-def test_a_long_prompt_is_not_read_any_more_when_its_features_come_while_the_head_rests():
-    stage = Stage(clock=Clock(1.0))
-    long = stage.open("long", 3 * PASS_ROWS)
-    assert stage.drafter.features_from(long) == 0
-    others = [stage.open(f"{number}") for number in range(3)]
-    for _ in range(20):
-        stage.round(*others)
-    assert len(stage.round(*others)[0]) == 1, "it rests"
-    passes, rows = len(stage.network.passes), stage.extents.in_use
-    stage.drafter.take_features(features_of(long, stage.texts[long], 0, 3 * PASS_ROWS - 1))
-    assert stage.drafter.features_from(long) is None
-    assert len(stage.network.passes) == passes
-    assert stage.extents.in_use <= rows
-    assert len(stage.round(long)[0]) == 1
-    assert stage.drops == [(long, DropReason.RESTING)]
-
-
-def test_a_head_that_became_worth_its_while_is_found_out_by_new_sessions():
-    clock = Clock(1.0)
-    stage = Stage(clock=clock)
-    first = stage.open("first")
-    for _ in range(800):
-        stage.round(first)
-    stage.drafter.close(first)
-    clock.step = 1e-3  # from now on it is fast, and a round without it takes as long as with it
-    counts = []
-    for number in range(200):
-        a = stage.open(f"{number}")
-        for _ in range(20):
-            clock.now += 1.0
-            stage.round(a)
-        counts.append(len(stage.texts[a]))
-        stage.drafter.close(a)
-    assert counts[0] == 5 + 20, "a token a round: the first one began without"
-    assert min(counts[-20:]) > 1.5 * counts[0]
-    assert {reason for _, reason in stage.drops} == {DropReason.RESTING}
-
-
-def test_a_head_that_is_measured_does_not_rest():
-    stage = Stage(clock=Clock(1.0))
-    a = stage.open("a")
-    sizes = [len(stage.round(a, is_full=True)[0]) for _ in range(60)]
-    assert min(sizes[1:]) > 1, "the first round has no features yet"
-
-
 def test_rows_that_cost_too_much_are_not_proposed():
     stage = Stage()
     a = stage.open("a")
@@ -470,7 +280,7 @@ def test_a_hybrid_commits_at_least_what_each_part_does(monkeypatch):
             phrase[where % 11] if where < 22 else random.Random(str(tuple(text))).randrange(VOCAB)
         )
 
-    monkeypatch.setitem(globals(), "next_token", target)
+    monkeypatch.setattr(head_stage, "next_token", target)
     hybrid = committed(True, good_guesses)
     assert hybrid >= committed(False, good_guesses)
     assert hybrid >= committed(True, bad_guesses)

@@ -13,7 +13,7 @@ from draft_service.row_extents import RowExtents
 from draft_service.tree_shape import DynamicShape
 from outrider.protocol.decoding import Sampling
 from tests.fakes.table_model import TableModel
-from tests.unit.draft_service.test_head_drafter import (
+from tests.unit.draft_service.head_stage import (
     DEAR,
     VOCAB,
     Clock,
@@ -174,7 +174,7 @@ def test_a_token_that_the_model_lacks_costs_one_session_its_model(monkeypatch):
     """Ids of the target alone: in a prompt, or among what it commits."""
     wrong = VOCAB + 7
     monkeypatch.setattr(
-        "tests.unit.draft_service.test_head_drafter.next_token",
+        "tests.unit.draft_service.head_stage.next_token",
         lambda text: wrong if len(text) == 30 else len(text) % VOCAB,
     )
     counting = TableModel(lambda prefix: [(len(prefix) % VOCAB, 0.6)], vocab_size=VOCAB)

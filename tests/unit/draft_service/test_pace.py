@@ -4,7 +4,7 @@ from itertools import groupby, pairwise
 
 import pytest
 
-from draft_service.drafters.pace import FIRST_STAY, LONGEST_STAY, SPELL_ROUNDS, Pace
+from draft_service.drafters.pace import FIRST_STAY, LONGEST_STAY, PREFILL_ROUNDS, SPELL_ROUNDS, Pace
 
 SPELL = 1 + SPELL_ROUNDS
 
@@ -81,12 +81,42 @@ def test_loads_are_judged_apart():
     assert not pace.asks(16)
 
 
+@pytest.mark.parametrize(("sessions", "patience"), [(16, FIRST_STAY[False]), (1, 1)])
+def test_where_fewer_let_it_rest_more_of_them_are_in_no_hurry_to_ask(sessions, patience):
+    pace = Pace()
+    run(pace, 200 * SPELL, 10.0, 20.0, sessions=4)
+    ways = run(pace, 100 * SPELL, 10.0, 20.0, sessions=sessions)
+    assert ways.index(True) == patience * SPELL
+
+
 def test_rounds_that_began_before_a_spell_do_not_count():
     pace = Pace()
     run(pace, SPELL, 10.0, 20.0)
     for _ in range(100):
         pace.note(1, True, 2, 1e-9)
     assert run(pace, 2 * SPELL, 10.0, 20.0)[-1] is False
+
+
+def test_rounds_that_met_prefill_drown_nothing():
+    """Prompts of others are read in every other round with the network, as it falls."""
+    pace, ways = Pace(), []
+    for number in range(400 * SPELL):
+        ways.append(pace.asks(4))
+        meets = ways[-1] and number % 2 == 1
+        for _ in range(4):
+            pace.note(4, ways[-1], 2, (1.0 if ways[-1] else 1.2) + 5.0 * meets, meets)
+    assert ways.count(True) > 0.9 * len(ways)
+
+
+def test_where_prefill_never_ends_its_rounds_count():
+    pace = Pace()
+    ways = []
+    for _ in range(40 * SPELL):
+        ways.append(pace.asks(4))
+        for _ in range(4):
+            pace.note(4, ways[-1], 2, 5.0 if ways[-1] else 4.0, met_prefill=True)
+    assert ways[: PREFILL_ROUNDS + SPELL] == [True] * (PREFILL_ROUNDS + SPELL)
+    assert ways[-20 * SPELL :].count(False) > 0.9 * 20 * SPELL
 
 
 def test_without_a_clock_that_moves_the_network_is_asked():

@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draft_service.company import Company
 from draft_service.tree_builder import Child, grow_tree
 from draft_service.tree_size import best_node_count
 from outrider.protocol.messages import CostTable
@@ -62,7 +63,7 @@ def test_the_size_maximises_tokens_per_time():
 def test_company_makes_trees_smaller():
     table = CostTable((1, 8, 64), (100, 130, 1000))
     alone = best_node_count([0.5] * 6, table)
-    crowded = best_node_count([0.5] * 6, table, other_rows=20)
+    crowded = best_node_count([0.5] * 6, table, Company(20, 20.0))
     assert crowded < alone
 
 
@@ -70,7 +71,7 @@ def test_company_makes_trees_smaller():
 def test_never_slower_than_plain_by_its_own_reckoning(probs, others):
     table = CostTable((1, 4, 16, 64), (100, 120, 200, 900))
     probs.sort(reverse=True)
-    count = best_node_count(probs, table, others)
+    count = best_node_count(probs, table, Company(others, others))
     plain = (1 + others) / table.micros_at(1 + others)
     chosen = (1 + others + sum(probs[:count])) / table.micros_at(1 + others + count)
     assert chosen >= plain

@@ -238,7 +238,7 @@ def test_features_come_in_front_of_the_verdict_up_to_the_last_accepted_row(engin
     engine.handle(PEER, propose(tree=CHAIN), 0.0)
     rows, verdict = run(engine, TableTarget(256, lambda prefix: [*[0] * 7, 1]))
     assert isinstance(rows, m.FeatureRows)
-    assert verdict == m.Verdict(ID, 0, 0, (), 7, None, (), 1_000_000, 500_000, 7)
+    assert verdict == m.Verdict(ID, 0, 0, (), 7, None, (), 1_000_000, 500_000, 7, 1, 5)
     assert (rows.session_id, rows.epoch, rows.first_row, rows.row_count) == (ID, 0, 1, 2)
     assert values(rows) == [table_features((1, 2), (1, -1)), table_features((1, 2, 3), (1, -1))]
 
