@@ -170,12 +170,14 @@ class NetworkTrees:
                 self._pace.note(open_count, turn.asked, tokens, seconds, met_prefill)
         asks = self._pace.asks(open_count)
         with_network = sum(one.rows is not None for one in self.sessions.values())
-        # Asking a few of many says nothing of asking all: a trial begins when they have come.
-        says_something = not asks or 2 * with_network >= open_count
+        # Asking a few of many costs nearly as much as asking all, and says nothing of it: a trial
+        # begins when sessions that began with the network have come.
+        are_few = asks and 2 * with_network < open_count
+        asks_now = asks and not (are_few and self._pace.tries(open_count))
         for session in sessions:
-            turn = session.next_turn(asks, now)
-            session.turn = turn if says_something else None
-        return asks
+            turn = session.next_turn(asks_now, now)
+            session.turn = None if are_few else turn
+        return asks_now
 
     def _rest(self, sessions: Sequence[NetworkSession]) -> None:
         """Runs what is ready once it fills a pass, and asks nothing; no tree is to blame for it."""

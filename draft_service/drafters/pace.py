@@ -112,6 +112,15 @@ class Pace:
         """
         return self._load(session_count).asks
 
+    def tries(self, session_count: int) -> bool:
+        """True where asking is a trial of a network that rests otherwise.
+
+        Args:
+            session_count: Sessions that are open, at least 1.
+        """
+        load = self._load(session_count)
+        return load.asks and not load.kept
+
     def note(
         self,
         session_count: int,
@@ -137,14 +146,18 @@ class Pace:
         """Loads are alike where their sessions round up to the same power of two.
 
         One that is new begins as the nearest one that is known does, and soon tries the other way;
-        but where fewer sessions let the network rest already, more of them are in no hurry.
+        but where fewer sessions let the network rest already, more of them try it as rarely.
         """
         size = (session_count - 1).bit_length()
         if size not in self._loads:
-            nearest = min(self._loads, key=lambda known: abs(known - size), default=None)
-            way = True if nearest is None else self._loads[nearest].kept
-            load = _Load(asks=way, kept=way, stay=FIRST_STAY[way])
-            if nearest is not None and nearest < size and not way:
-                load.spells_left = load.stay
-            self._loads[size] = load
+            self._loads[size] = self._begun_as_nearest(size)
         return self._loads[size]
+
+    def _begun_as_nearest(self, size: int) -> _Load:
+        nearest = min(self._loads, key=lambda known: abs(known - size), default=None)
+        if nearest is None:
+            return _Load()
+        like = self._loads[nearest]
+        if nearest < size and not like.kept:
+            return _Load(asks=False, kept=False, stay=like.stay, spells_left=like.stay)
+        return _Load(asks=like.kept, kept=like.kept, stay=FIRST_STAY[like.kept])

@@ -81,12 +81,28 @@ def test_loads_are_judged_apart():
     assert not pace.asks(16)
 
 
-@pytest.mark.parametrize(("sessions", "patience"), [(16, FIRST_STAY[False]), (1, 1)])
-def test_where_fewer_let_it_rest_more_of_them_are_in_no_hurry_to_ask(sessions, patience):
+def test_where_fewer_let_it_rest_more_of_them_try_it_as_rarely():
+    pace = Pace()
+    run(pace, 300 * SPELL, 10.0, 20.0, sessions=4)
+    ways = run(pace, 600 * SPELL, 10.0, 20.0, sessions=16)
+    assert ways.index(True) == LONGEST_STAY[False] * SPELL
+
+
+def test_fewer_soon_try_what_rests_for_more_of_them():
     pace = Pace()
     run(pace, 200 * SPELL, 10.0, 20.0, sessions=4)
-    ways = run(pace, 100 * SPELL, 10.0, 20.0, sessions=sessions)
-    assert ways.index(True) == patience * SPELL
+    assert run(pace, 9 * SPELL, 20.0, 10.0, sessions=1).index(True) == SPELL
+    assert pace.asks(1)
+
+
+def test_a_trial_of_the_network_is_told_from_its_everyday():
+    pace, tries = Pace(), []
+    for _ in range(40):
+        tries.append((pace.asks(2), pace.tries(2)))
+        run(pace, SPELL, 10.0, 20.0, sessions=2)
+    assert tries[0] == (True, False), "nothing is known: this is no trial"
+    assert (True, True) in tries
+    assert (False, True) not in tries
 
 
 def test_rounds_that_began_before_a_spell_do_not_count():

@@ -27,7 +27,7 @@ def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_trie
     """As above, with streams of thirty rounds, four at a time."""
     stage = Stage(clock=Clock(1.0))
     names = itertools.count()
-    features_wanted, sizes, passes = [], [], []
+    features_wanted, sizes, passes, asked_few = [], [], [], 0
     lanes: list[list[Any]] = [[b"", 0], [b"", 8], [b"", 16], [b"", 24]]
     for _ in range(2500):
         for lane in lanes:
@@ -37,12 +37,15 @@ def test_sessions_that_begin_while_the_head_rests_cost_it_nothing_and_it_is_trie
                 features_wanted.append(stage.drafter.features_from(lane[0]) is not None)
             lane[1] += 1
         before = len(stage.network.passes)
+        with_head = sum(stage.drafter.features_from(lane[0]) is not None for lane in lanes)
         sizes += [len(tree) for tree in stage.round(*(lane[0] for lane in lanes))]
         passes.append(len(stage.network.passes) - before)
+        asked_few += with_head == 1 and passes[-1] > 0
     assert all(features_wanted[:4]), "nothing is known yet"
     late = features_wanted[20:]
     assert 0 < sum(late) < 0.1 * len(late), "most begin without; some for a trial"
     assert sum(passes[1250:]) < 0.3 * 1250
+    assert not asked_few, "a trial waits for the second one of four"
     assert {reason for _, reason in stage.drops} == {DropReason.RESTING}
 
 
