@@ -17,6 +17,7 @@ from draft_service.drafters.drafter import Drafter
 from draft_service.drafting import Drafting, Event, RoundDone
 from draft_service.engine import DraftEngine
 from draft_service.verify_channels import OpenChannel, VerifyChannels
+from outrider.idle_memory import IdleMemory
 from outrider.protocol.messages import TargetDescription, ToVerify
 from outrider.telemetry.metrics import DraftMetrics
 from outrider.worker_health import DEAD_AFTER_S
@@ -65,6 +66,7 @@ class DraftWorker:
         self._reported: Counter[str] = Counter()
         self._turned_at = clock()
         metrics.turn_age.set_function(lambda: clock() - self._turned_at)
+        self._memory = IdleMemory()
         self._has_more = False  # to prepare, while nothing arrives
         self._thread = threading.Thread(target=self._run, name="draft-worker", daemon=True)
         self.target: TargetDescription | None = None
@@ -159,6 +161,7 @@ class DraftWorker:
         self._report()
         # Behind the trees that were just sent: the verify worker is busy with them.
         self._has_more = any([drafter.prepare() for drafter in self._drafters.values()])
+        self._memory.note(not self.session_count, self._clock())
 
     def _draft(self) -> None:
         for method, batch in self._engine.ready().items():

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-GROWTH = 2
-
 
 class FeaturePool:
-    """Grows with the highest slot that was written.
+    """Takes its room with the first features, for all slots at once: it would need it anyway.
 
     Args:
-        slot_count: Slots of the KV pool, beyond which it never grows.
+        slot_count: Slots of the KV pool.
     """
 
     def __init__(self, slot_count: int) -> None:
@@ -31,12 +29,10 @@ class FeaturePool:
             slots: Int64 `[num_rows]`.
             features: `[num_rows, len(layers) * hidden_size]`.
         """
-        needed = int(slots.max()) + 1
         for layer, columns in zip(layers, features.chunk(len(layers), dim=1), strict=True):
-            rows = self._rows.get(layer)
-            if rows is None or len(rows) < needed:
-                rows = self._grown(rows, needed, columns)
-                self._rows[layer] = rows
+            if layer not in self._rows:
+                self._rows[layer] = columns.new_zeros(self._slot_count, columns.shape[1])
+            rows = self._rows[layer]
             rows[slots.to(rows.device)] = columns
 
     def read(self, layers: Sequence[int], slots: Sequence[int]) -> Tensor:
@@ -48,16 +44,5 @@ class FeaturePool:
     def move(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
         """Follows rows of the KV pool, as if all were read before any is written."""
         for rows in self._rows.values():
-            # Rows of sessions whose features nobody keeps may lie behind the end.
-            pairs = [(a, b) for a, b in zip(sources, destinations, strict=True) if a < len(rows)]
-            if pairs:
-                places = torch.tensor(pairs, dtype=torch.int64, device=rows.device).T
-                rows[places[1]] = rows[places[0]]
-
-    def _grown(self, rows: Tensor | None, needed: int, like: Tensor) -> Tensor:
-        doubled = 0 if rows is None else GROWTH * len(rows)
-        size = max(needed, min(doubled, self._slot_count))
-        grown = like.new_zeros(size, like.shape[1])
-        if rows is not None:
-            grown[: len(rows)] = rows
-        return grown
+            places = torch.tensor((sources, destinations), dtype=torch.int64, device=rows.device)
+            rows[places[1]] = rows[places[0]]

@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from outrider.idle_memory import IdleMemory
 from outrider.protocol import messages as m
 from outrider.protocol.channel import PeerId, VerifyChannel, batched
 from outrider.telemetry.metrics import VerifyMetrics
@@ -59,6 +60,7 @@ class VerifyWorker:
         self._turns = 0
         self._turned_at = clock()
         metrics.turn_age.set_function(lambda: clock() - self._turned_at)
+        self._memory = IdleMemory()
         self._ran = False
         self._answered: list[VerifySession] = []
         self._grace_until = 0.0
@@ -120,6 +122,7 @@ class VerifyWorker:
         if step is not None:
             self._run(step)
         self._report()
+        self._memory.note(not len(self._engine.sessions), self._clock())
 
     def _take(self, timeout_ms: int) -> None:
         """Acts on what has arrived, waiting up to `timeout_ms` for the first message."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 SPELL_ROUNDS = 4  # of each session, behind one that settles in
 FIRST_STAY = {True: 8, False: 32}  # spells of the way that is kept until the other one is tried
-PREFILL_ROUNDS = 8  # in a row, of each session, are left out; where prefill never ends they count
+PREFILL_ROUNDS = 8  # in a row, of each session, are left out; where prefill hardly ends they count
+CLEAN_WORTH = 4  # rounds with prefill for which one without makes up
 LONGEST_STAY = {True: 128, False: 512}  # behind trials that were lost
 CLEARLY = 0.8  # a way with less than this share of the other's speed has lost already
 WEIGHT = 0.5  # of the newest spell
@@ -29,7 +30,7 @@ class _Load:
         notes: Rounds of this spell.
         tokens: Of those that count.
         seconds: Of those that count.
-        prefill_rounds: Rounds that met prefill since the last one that did not.
+        prefill_rounds: Rounds that met prefill and for which none without has made up.
     """
 
     asks: bool = True
@@ -44,9 +45,13 @@ class _Load:
 
     def take(self, tokens: int, seconds: float, session_count: int, met_prefill: bool) -> None:
         """Takes a round of this spell; the first one of each session lets it settle in."""
-        self.prefill_rounds = self.prefill_rounds + 1 if met_prefill else 0
-        if 0 < self.prefill_rounds <= PREFILL_ROUNDS * session_count:
-            return
+        if met_prefill:
+            most = PREFILL_ROUNDS * session_count
+            self.prefill_rounds = min(most, self.prefill_rounds + 1)
+            if self.prefill_rounds < most:
+                return
+        else:
+            self.prefill_rounds = max(0, self.prefill_rounds - CLEAN_WORTH)
         self.notes += 1
         if self.notes > session_count:
             self.tokens += tokens

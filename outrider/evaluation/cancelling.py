@@ -15,11 +15,13 @@ import grpc.aio
 
 from outrider.evaluation.client import AskFailed, Stub
 from outrider.evaluation.staged_workers import StagedWorkers
+from outrider.idle_memory import IDLE_S
 from outrider.v1 import generation_pb2
 
 LONGEST_STAY_S = 0.4
-WARM_UP = 500  # streams before memory is looked at first: allocators and caches fill up once
+WARM_UP = 1000  # streams before memory is looked at first: allocators and caches fill up once
 CLEAN_TIMEOUT_S = 1.0
+PAUSE_S = IDLE_S + 1.0  # before memory is looked at: workers give back what is free in a pause
 POLL_S = 0.02
 MIB = 2**20
 LEFT_BEHIND = ("outrider_kv_blocks_in_use", "outrider_running_requests", "outrider_sessions")
@@ -81,12 +83,16 @@ class CancelRun:
         """
         await self._cancel_many(WARM_UP, lambda: None)
         await settle(self._workers, CLEAN_TIMEOUT_S)
-        before = resident_mib(self._workers.pids)
+        before = await self._resident_mib()
         cancels = await self._cancel_many(count, on_cancel)
         clean_s, left = await settle(self._workers, CLEAN_TIMEOUT_S)
-        after = resident_mib(self._workers.pids)
+        after = await self._resident_mib()
         grown = {name: after[name] - before[name] for name in before if name in after}
         return Remains(cancels, count - cancels, clean_s, left, grown)
+
+    async def _resident_mib(self) -> dict[str, float]:
+        await asyncio.sleep(PAUSE_S)
+        return resident_mib(self._workers.pids)
 
     async def _cancel_many(self, count: int, on_cancel: Callable[[], None]) -> int:
         numbers = iter(range(count))

@@ -1,10 +1,11 @@
 """Whether asking a draft network pays: the faster way is kept, the other tried ever more rarely."""
 
+import random
 from itertools import groupby, pairwise
 
 import pytest
 
-from draft_service.drafters.pace import FIRST_STAY, LONGEST_STAY, PREFILL_ROUNDS, SPELL_ROUNDS, Pace
+from draft_service.drafters.pace import FIRST_STAY, LONGEST_STAY, SPELL_ROUNDS, Pace
 
 SPELL = 1 + SPELL_ROUNDS
 
@@ -124,15 +125,18 @@ def test_rounds_that_met_prefill_drown_nothing():
     assert ways.count(True) > 0.9 * len(ways)
 
 
-def test_where_prefill_never_ends_its_rounds_count():
-    pace = Pace()
-    ways = []
-    for _ in range(40 * SPELL):
+@pytest.mark.parametrize(("share", "asks_late"), [(0.95, False), (0.3, True)])
+def test_where_prefill_hardly_ends_its_rounds_count(share, asks_late):
+    """With the network they take longer; those without prefill take as long either way."""
+    pace, ways, rng = Pace(), [], random.Random(1)
+    for _ in range(200 * SPELL):
         ways.append(pace.asks(4))
+        meets = rng.random() < share
         for _ in range(4):
-            pace.note(4, ways[-1], 2, 5.0 if ways[-1] else 4.0, met_prefill=True)
-    assert ways[: PREFILL_ROUNDS + SPELL] == [True] * (PREFILL_ROUNDS + SPELL)
-    assert ways[-20 * SPELL :].count(False) > 0.9 * 20 * SPELL
+            seconds = (9.0 if ways[-1] else 4.0) if meets else 1.0
+            pace.note(4, ways[-1], 2, seconds, meets)
+    late = ways[-100 * SPELL :]
+    assert late.count(asks_late) > 0.85 * len(late)
 
 
 def test_without_a_clock_that_moves_the_network_is_asked():

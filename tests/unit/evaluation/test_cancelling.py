@@ -36,6 +36,7 @@ class Call:
 def test_each_stream_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancelling, "LONGEST_STAY_S", 0.0)
     monkeypatch.setattr(cancelling, "WARM_UP", STREAMS)
+    monkeypatch.setattr(cancelling, "PAUSE_S", 0.0)
     calls: list[Call] = []
     numbers = count()
 
