@@ -219,9 +219,7 @@ class DraftEngine:
         if committed is None or tree is None:
             self.stale_messages += 1
             return
-        if (identity := self.fleet.links[link].identity) is not None:
-            table = identity.cost_table
-            drafting.company = seen_in(verdict, len(tree), table, drafting.company)
+        drafting.company = seen_in(verdict, len(tree))
         self._features.hand_over(drafting)
         self._drafters[drafting.method].commit(
             drafting.session_id, verdict.accepted_indices, committed.token_ids

@@ -45,12 +45,11 @@ def best_size(
         Drafted nodes to keep, 0 (plain decoding) to `num_drafted`. Of equal sizes the smaller.
     """
     micros = _micros(cost_table, company.rows + 1, len(survival_probs) + 1)
-    before = draft_micros + company.extra_micros
     expected = 1.0 + company.tokens
-    best = TreeSize(0, expected / (before + micros[0]))
+    best = TreeSize(0, expected / (draft_micros + micros[0]))
     for count, survival in enumerate(survival_probs, start=1):
         expected += survival
-        speed = expected / (before + micros[count])
+        speed = expected / (draft_micros + micros[count])
         if speed > best.speed:
             best = TreeSize(count, speed)
     return best

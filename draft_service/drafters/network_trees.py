@@ -241,4 +241,4 @@ def _cost(growth: Growth, network_micros: float, session_count: int) -> RoundCos
     spoken = sum(growth.tree.nodes[node].origin.has_network for node in growth.kept)
     lone = table.micros_at(company.rows + 1)
     verify = table.micros_at(company.rows + 1 + spoken) - lone
-    return RoundCost(network_micros, verify, (lone + company.extra_micros) / session_count)
+    return RoundCost(network_micros, verify, lone / session_count)
