@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 SPELL_ROUNDS = 4  # of each session, behind one that settles in
 FIRST_STAY = {True: 8, False: 32}  # spells of the way that is kept until the other one is tried
-PREFILL_ROUNDS = 8  # in a row, of each session, are left out; where prefill hardly ends they count
-CLEAN_WORTH = 4  # rounds with prefill for which one without makes up
 LONGEST_STAY = {True: 128, False: 512}  # behind trials that were lost
 CLEARLY = 0.8  # a way with less than this share of the other's speed has lost already
 WEIGHT = 0.5  # of the newest spell
+PREFILL_ROUNDS = 8  # in a row, of each session, are left out; where prefill hardly ends they count
+CLEAN_WORTH = 4  # rounds with prefill for which one without makes up
 
 
 @dataclass(slots=True)
