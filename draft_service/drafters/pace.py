@@ -9,6 +9,8 @@ to read prompts first. Owns no clock, knows no networks.
 from dataclasses import dataclass, field
 
 SPELL_ROUNDS = 4  # of each session, behind one that settles in
+FEWEST_ROUNDS = 32  # of all sessions of a spell: a few rounds of one stream are mere chance
+WINS = 2  # spells in a row by which a trial has to win
 FIRST_STAY = {True: 8, False: 32}  # spells of the way that is kept until the other one is tried
 LONGEST_STAY = {True: 128, False: 512}  # behind trials that were lost
 CLEARLY = 0.8  # a way with less than this share of the other's speed has lost already
@@ -30,6 +32,7 @@ class _Load:
         notes: Rounds of this spell.
         tokens: Of those that count.
         seconds: Of those that count.
+        wins: Spells in a row by which this trial has won.
         prefill_rounds: Rounds that met prefill and for which none without has made up.
     """
 
@@ -41,6 +44,7 @@ class _Load:
     notes: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    wins: int = 0
     prefill_rounds: int = 0
 
     def take(self, tokens: int, seconds: float, session_count: int, met_prefill: bool) -> None:
@@ -56,8 +60,9 @@ class _Load:
         if self.notes > session_count:
             self.tokens += tokens
             self.seconds += seconds
-        is_over = self.notes >= session_count * (1 + SPELL_ROUNDS)
-        if is_over or (self.notes >= 2 * session_count and self._has_lost):
+        judged = self.notes - session_count
+        is_over = judged >= max(SPELL_ROUNDS * session_count, FEWEST_ROUNDS)
+        if is_over or (judged >= max(session_count, FEWEST_ROUNDS // 2) and self._has_lost):
             self._end_spell()
 
     @property
@@ -96,11 +101,14 @@ class _Load:
     def _judge_trial(self) -> None:
         trial, kept = self.asks, self.kept
         if self.rates[trial] > self.rates[kept]:
+            self.wins += 1
+            if self.wins < WINS:
+                return
             self.kept, self.stay = trial, FIRST_STAY[trial]
         else:
             longer = 4 if self._has_lost else 2
             self.stay = min(longer * self.stay, LONGEST_STAY[kept])
-        self.asks, self.spells_left = self.kept, self.stay
+        self.asks, self.spells_left, self.wins = self.kept, self.stay, 0
 
 
 class Pace:

@@ -14,7 +14,7 @@ def test_a_head_that_costs_more_than_it_saves_rests_and_is_ready_when_asked_agai
     """Each pass takes a second here, and a round without one hardly any time."""
     stage = Stage(clock=Clock(1.0))
     a = stage.open("a")
-    sizes = [len(stage.round(a)[0]) for _ in range(800)]
+    sizes = [len(stage.round(a)[0]) for _ in range(1600)]
     first = sizes.index(1, 1)  # the first round of all has no features yet
     assert sizes[first:].count(1) > 0.9 * len(sizes[first:])
     assert max(sizes[first + 100 :]) > 1, "it is tried again, and has not forgotten"
