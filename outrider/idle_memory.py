@@ -5,6 +5,7 @@ requests that would only cost page faults, so it is done once in each longer pau
 """
 
 import ctypes
+import math
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -26,8 +27,7 @@ class IdleMemory:
 
     def __init__(self, give_back: Callable[[], object] = trim_heap) -> None:
         self._give_back = give_back
-        self._idle_since: float | None = None
-        self._is_done = True
+        self._idle_since: float | None = None  # None: nothing to give back; infinity: busy
 
     def note(self, is_idle: bool, now: float) -> None:
         """Takes what the worker is doing.
@@ -37,9 +37,9 @@ class IdleMemory:
             now: Seconds, on a clock that never goes back.
         """
         if not is_idle:
-            self._idle_since, self._is_done = None, False
-        elif self._idle_since is None:
-            self._idle_since = now
-        elif not self._is_done and now - self._idle_since >= IDLE_S:
-            self._is_done = True
-            self._give_back()
+            self._idle_since = math.inf
+        elif self._idle_since is not None:
+            self._idle_since = min(self._idle_since, now)
+            if now - self._idle_since >= IDLE_S:
+                self._idle_since = None
+                self._give_back()

@@ -7,8 +7,8 @@ import os
 # are woken some 200 times a pass (60 ms against 30). Libgomp counts turns: 2,000 are about 50 us.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-# Read by oneDNN, and by torch's layer above it. Each keeps a kernel of some 100 KiB for each size
-# of a batch and shape of a weight, 1,024 of them unless told otherwise. These are enough for the
-# sizes that 16 streams have.
+# Read by oneDNN. It keeps a kernel of some 100 KiB for each size of a batch and shape of a weight,
+# 1,024 of them unless told otherwise. These are enough for the sizes that 16 streams have.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+# Read by torch's layer above it, which keeps as many again; that takes memory and saves no time.
 os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
